@@ -1,0 +1,1 @@
+"""Everything secret: the simulated world, the oracles, the notebooks' source, the mistakes."""

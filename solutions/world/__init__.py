@@ -1,0 +1,1 @@
+"""The simulated world: what a decode step costs, which runs are sampled, and how noisy they are."""

@@ -1,0 +1,124 @@
+"""Fit the coefficients to composed decode steps, each inside its measured range.
+
+`python -m solutions.world.calibrate composed_decode.csv` rewrites the values in coefficients.csv
+(ranges and sources stay). Rows of the models held aside are not read.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from scipy.optimize import least_squares
+
+from solutions.world.coefficients import COEFFICIENTS_FILE, Coefficients, from_table, read_table
+from solutions.world.measured import HELD_ASIDE, read_in_scope
+from solutions.world.step import step_parts
+
+FloatArray = npt.NDArray[np.float64]
+
+WEIGHT_NAMES = ("weight_bandwidth_share", "flop_share", "matrix_launch_us", "blend_power")
+KV_NAMES = ("kv_bandwidth_share", "attention_launch_us", "starving_heads", "work_item_ns")
+ROBUST_SCALE = 0.05  # relative errors beyond 5 % count linearly
+
+
+def _fit(
+    table: pd.DataFrame,
+    keys: list[tuple[str, str, str]],
+    residuals: Callable[[Coefficients], FloatArray],
+) -> None:
+    """Fit the values at `keys` in place, bounded by their measured ranges."""
+    places = [
+        table.index[(table["gpu"] == g) & (table["dtype"] == d) & (table["name"] == n)][0]
+        for g, d, n in keys
+    ]
+    low = table.loc[places, "measured_low"].to_numpy(dtype=np.float64)
+    high = table.loc[places, "measured_high"].to_numpy(dtype=np.float64)
+    start = low + (high - low) * 0.5
+
+    def with_values(values: FloatArray) -> Coefficients:
+        table.loc[places, "value"] = values
+        return from_table(table)
+
+    found = least_squares(
+        lambda v: residuals(with_values(v)),
+        start,
+        bounds=(low, high),
+        x_scale=high - low,
+        loss="soft_l1",
+        f_scale=ROBUST_SCALE,
+    )
+    table.loc[places, "value"] = np.round(found.x, 4)
+
+
+def calibrate(composed: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
+    """Give the table of coefficients with values fitted to `composed` (runs of measured.as_runs).
+
+    GPU and dtype with no measured rows take the values of the nearest that has them: INT4 off
+    A100 those of A100, FP8 cache on A100 those of its 16-bit cache.
+    """
+    fitted = table.copy()
+    known = composed[~composed["model"].isin(HELD_ASIDE)]
+    for gpu, of_gpu in known.groupby("gpu", sort=True):
+        for bits, runs in sorted(of_gpu.groupby("weight_bits"), reverse=True):
+            keys = [(str(gpu), f"w{bits}", name) for name in WEIGHT_NAMES]
+            measured = runs["gemm_ms"].to_numpy(dtype=np.float64)
+
+            def matrices(
+                c: Coefficients, runs: pd.DataFrame = runs, measured: FloatArray = measured
+            ) -> FloatArray:
+                return np.log(step_parts(runs, c).matrices_ms / measured)
+
+            _fit(fitted, keys, matrices)
+        for bits, runs in sorted(of_gpu.groupby("kv_bits"), reverse=True):
+            keys = [(str(gpu), f"kv{bits}", name) for name in KV_NAMES]
+            measured = runs["attn_ms"].to_numpy(dtype=np.float64)
+            step = runs["measured_ms"].to_numpy(dtype=np.float64)
+
+            def attention(
+                c: Coefficients,
+                runs: pd.DataFrame = runs,
+                measured: FloatArray = measured,
+                step: FloatArray = step,
+            ) -> FloatArray:
+                return (step_parts(runs, c).attention_ms - measured) / step
+
+            _fit(fitted, keys, attention)
+    seen_weights = {(str(g), int(b)) for g, b in zip(known["gpu"], known["weight_bits"], strict=True)}
+    for gpu in sorted(fitted["gpu"].unique()):
+        if (gpu, 4) not in seen_weights:
+            _copy(fitted, ("A100-80GB", "w4"), (gpu, "w4"), WEIGHT_NAMES)
+    _copy(fitted, ("A100-80GB", "kv16"), ("A100-80GB", "kv8"), KV_NAMES)
+    return fitted
+
+
+def _copy(
+    table: pd.DataFrame, origin: tuple[str, str], target: tuple[str, str], names: tuple[str, ...]
+) -> None:
+    for name in names:
+        is_name = table["name"] == name
+        of_origin = is_name & (table["gpu"] == origin[0]) & (table["dtype"] == origin[1])
+        of_target = is_name & (table["gpu"] == target[0]) & (table["dtype"] == target[1])
+        low = float(table.loc[of_target, "measured_low"].iloc[0])
+        high = float(table.loc[of_target, "measured_high"].iloc[0])
+        value = float(table.loc[of_origin, "value"].iloc[0])
+        table.loc[of_target, "value"] = float(np.clip(value, low, high))
+
+
+def main(argv: list[str]) -> int:
+    """Refit and rewrite coefficients.csv from the composed file named on the command line."""
+    if len(argv) != 1:
+        print("usage: python -m solutions.world.calibrate COMPOSED_DECODE_CSV")
+        return 2
+    fitted = calibrate(read_in_scope(Path(argv[0])), read_table())
+    fitted.to_csv(COEFFICIENTS_FILE, index=False, lineterminator="\n")
+    print(f"wrote {len(fitted)} coefficients")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
