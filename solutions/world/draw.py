@@ -1,0 +1,271 @@
+"""Drawing labelled runs: which runs are sampled, and how noisy their labels are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from solutions.world.gpus import gpus_of_runs
+from solutions.world.shapes import SHAPE_COLUMNS, attention_kind, shapes_of, twin_key
+from solutions.world.step import step_ms
+
+FloatArray = npt.NDArray[np.float64]
+
+RUN_COLUMNS = (
+    "run_id",
+    "model",
+    "n_layers",
+    "hidden_size",
+    "n_heads",
+    "n_kv_heads",
+    "head_dim",
+    "intermediate_size",
+    "params_b",
+    "weight_bits",
+    "kv_bits",
+    "gpu",
+    "gpu_memory_gb",
+    "gpu_bandwidth_gbps",
+    "gpu_tflops",
+    "batch_size",
+    "context_len",
+    "decode_step_ms",
+    "tokens_per_s",
+)
+LABEL_COLUMNS = ("decode_step_ms", "tokens_per_s")
+SIGNIFICANT_DIGITS = 6
+MEMORY_FRACTION = 0.92
+
+N_TRAIN_RUNS = 12_000
+N_TEST_RUNS = 4_000
+N_UNSEEN_SHAPES = 8
+PUBLIC_SEED = 20_260_101
+
+
+@dataclass(frozen=True)
+class Mix:
+    """Which runs are sampled. Shares are chosen before the memory bound rejects what cannot fit."""
+
+    share_by_weight_bits: tuple[tuple[int, float], ...] = ((16, 0.87), (8, 0.10), (4, 0.03))
+    share_of_8_bit_cache: float = 0.15
+    share_by_gpu: tuple[tuple[str, float], ...] = (
+        ("L40S", 0.18),
+        ("A100-80GB", 0.12),
+        ("H100-80GB", 0.28),
+        ("H200", 0.24),
+        ("B200", 0.18),
+    )
+    batch_low: int = 1
+    batch_high: int = 512
+    share_of_power_of_two_batches: float = 0.5
+    context_low: int = 256
+    context_high: int = 32_768
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Spread of the labels about the noise-free step. Repeats of real steps: CV 0.4 to 1.2 %."""
+
+    run_sd: float = 0.01
+    session_sd: float = 0.025
+    outlier_share: float = 0.01
+    outlier_slow_low: float = 1.10
+    outlier_slow_high: float = 1.20
+
+
+PUBLIC_MIX = Mix()
+PUBLIC_NOISE = Noise()
+
+
+def significant(values: FloatArray) -> FloatArray:
+    """Round to six significant digits by way of decimal text, so that CSV and memory agree."""
+    return np.array([float(f"{v:.{SIGNIFICANT_DIGITS}g}") for v in values], dtype=np.float64)
+
+
+def fits(runs: pd.DataFrame) -> npt.NDArray[np.bool_]:
+    """Say of each run whether weights and cache fit into 92 % of its GPU's decimal gigabytes."""
+    weight_bytes = runs["params_b"].to_numpy() * 1e9 * runs["weight_bits"].to_numpy() / 8
+    cached_values = 2.0 * (
+        runs["n_layers"].to_numpy()
+        * runs["n_kv_heads"].to_numpy()
+        * runs["head_dim"].to_numpy()
+        * runs["batch_size"].to_numpy()
+    )
+    cache_bytes = cached_values * runs["context_len"].to_numpy() * runs["kv_bits"].to_numpy() / 8
+    allowed = MEMORY_FRACTION * runs["gpu_memory_gb"].to_numpy() * 1e9
+    return np.asarray(weight_bytes + cache_bytes <= allowed, dtype=np.bool_)
+
+
+def draw_runs(
+    rng: np.random.Generator,
+    shapes: pd.DataFrame,
+    n_runs: int,
+    *,
+    mix: Mix = PUBLIC_MIX,
+    noise: Noise = PUBLIC_NOISE,
+    prefix: str = "r",
+) -> pd.DataFrame:
+    """Draw n_runs labelled runs of `shapes` (a table of shapes.shape_columns), in random order.
+
+    Every shape gets the same number of runs, give or take one. A table is one sitting: each
+    (model, GPU) pair in it has one session factor, drawn afresh for the table, also for pairs
+    that other tables hold. Columns are RUN_COLUMNS; run_id is `prefix` and a running number.
+    """
+    runs = _draw_questions(rng, shapes, n_runs, mix)
+    step = step_ms(runs) * draw_noise(rng, runs, noise)
+    runs["decode_step_ms"] = significant(step)
+    tokens = 1000 * runs["batch_size"].to_numpy() / runs["decode_step_ms"].to_numpy()
+    runs["tokens_per_s"] = significant(tokens)
+    width = max(5, len(str(n_runs)))
+    runs.insert(0, "run_id", [f"{prefix}{i:0{width}d}" for i in range(n_runs)])
+    return runs[list(RUN_COLUMNS)]
+
+
+def draw_noise(rng: np.random.Generator, runs: pd.DataFrame, noise: Noise) -> FloatArray:
+    """Draw the factor by which each run's measured step differs from the noise-free one."""
+    session, sessions = pd.factorize(runs["model"] + " " + runs["gpu"], sort=True)
+    of_session = np.exp(noise.session_sd * rng.standard_normal(len(sessions)))
+    of_run = np.exp(noise.run_sd * rng.standard_normal(len(runs)))
+    is_outlier = rng.random(len(runs)) < noise.outlier_share
+    slow = rng.uniform(noise.outlier_slow_low, noise.outlier_slow_high, len(runs))
+    return np.asarray(of_session[session] * of_run * np.where(is_outlier, slow, 1.0))
+
+
+def _draw_questions(
+    rng: np.random.Generator, shapes: pd.DataFrame, n_runs: int, mix: Mix
+) -> pd.DataFrame:
+    """Draw unlabelled runs: whatever does not fit is drawn again with the same shape."""
+    of_shape = np.arange(n_runs) % len(shapes)
+    gpus = {gpu.gpu: gpu for gpu in gpus_of_runs()}
+    gpu_names = np.array([name for name, _ in mix.share_by_gpu])
+    drawn = [_draw_once(rng, shapes, of_shape, gpu_names, mix)]
+    pending = np.arange(n_runs)
+    runs = _with_gpu_facts(drawn[0], gpus)
+    while True:
+        pending = pending[~fits(runs.iloc[pending])]
+        if not len(pending):
+            break
+        again = _with_gpu_facts(_draw_once(rng, shapes, of_shape[pending], gpu_names, mix), gpus)
+        again.index = pd.Index(pending)
+        runs.loc[pending] = again
+    return runs.iloc[rng.permutation(n_runs)].reset_index(drop=True)
+
+
+def _draw_once(
+    rng: np.random.Generator,
+    shapes: pd.DataFrame,
+    of_shape: npt.NDArray[np.int64],
+    gpu_names: npt.NDArray[np.str_],
+    mix: Mix,
+) -> pd.DataFrame:
+    n = len(of_shape)
+    runs = shapes.iloc[of_shape][[*SHAPE_COLUMNS, "max_context"]].reset_index(drop=True)
+    bits, shares = zip(*mix.share_by_weight_bits, strict=True)
+    runs["weight_bits"] = rng.choice(np.array(bits, dtype=np.int64), n, p=shares)
+    runs["kv_bits"] = np.where(rng.random(n) < mix.share_of_8_bit_cache, 8, 16).astype(np.int64)
+    runs["gpu"] = rng.choice(gpu_names, n, p=[share for _, share in mix.share_by_gpu])
+    batch = _log_uniform(rng, np.full(n, mix.batch_low), np.full(n, mix.batch_high))
+    power_of_two = 2 ** np.round(np.log2(batch)).astype(np.int64)
+    whole = rng.random(n) < mix.share_of_power_of_two_batches
+    runs["batch_size"] = np.where(whole, power_of_two, batch)
+    longest = np.minimum(runs["max_context"].to_numpy(), mix.context_high)
+    runs["context_len"] = _log_uniform(rng, np.full(n, mix.context_low), longest)
+    return runs.drop(columns="max_context")
+
+
+def _log_uniform(
+    rng: np.random.Generator, low: npt.NDArray[np.int64], high: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
+    """Draw whole numbers, each decade alike, from low to high, both included."""
+    exponent = rng.uniform(np.log(low - 0.499), np.log(high + 0.499))
+    return np.asarray(np.clip(np.rint(np.exp(exponent)), low, high), dtype=np.int64)
+
+
+def _with_gpu_facts(runs: pd.DataFrame, gpus: dict[str, object]) -> pd.DataFrame:
+    for fact in ("gpu_memory_gb", "gpu_bandwidth_gbps", "gpu_tflops"):
+        runs[fact] = runs["gpu"].map({name: getattr(gpu, fact) for name, gpu in gpus.items()})
+    return runs
+
+
+def _half_unseen(
+    rng: np.random.Generator, seen: pd.DataFrame, unseen: pd.DataFrame, prefix: str
+) -> pd.DataFrame:
+    """Draw 4,000 runs in one sitting, half of them on the unseen shapes, in random order."""
+    half = N_TEST_RUNS // 2
+    runs = pd.concat(
+        [draw_runs(rng, seen, half), draw_runs(rng, unseen, N_TEST_RUNS - half)],
+        ignore_index=True,
+    )
+    runs = runs.iloc[rng.permutation(N_TEST_RUNS)].reset_index(drop=True)
+    runs["run_id"] = [f"{prefix}{i:05d}" for i in range(N_TEST_RUNS)]
+    return runs
+
+
+def draw_public() -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Draw the public data: 12,000 runs of 40 shapes, and 4,000 with half of 8 further shapes."""
+    rng = np.random.default_rng(PUBLIC_SEED)
+    train = draw_runs(rng, shapes_of("train"), N_TRAIN_RUNS, prefix="t")
+    validation = _half_unseen(rng, shapes_of("train"), shapes_of("validation"), "v")
+    return train, validation
+
+
+def draw_hidden(rng: np.random.Generator) -> pd.DataFrame:
+    """Draw a hidden set: 4,000 runs, half of them of 8 shapes nobody has benchmarked.
+
+    The 8 shapes come from the pool and are no twins of each other or of the 48 public shapes.
+    The other half is of the 40 train shapes, in sessions of its own: a (model, GPU) pair that
+    the public data holds was measured again on another day, so its session factor is new.
+    """
+    return _half_unseen(rng, shapes_of("train"), draw_unseen_shapes(rng), "h")
+
+
+def draw_unseen_shapes(rng: np.random.Generator) -> pd.DataFrame:
+    """Draw 8 shapes of the pool: 2 of each quarter by size, 1 or 2 MQA, 2 MHA or more, 3 GQA."""
+    pool = shapes_of("pool")
+    pool["twin"] = twin_key(pool)
+    pool["quarter"] = pd.qcut(pool["params_b"].rank(method="first"), 4, labels=False)
+    while True:
+        order = pool.iloc[rng.permutation(len(pool))].drop_duplicates("twin")
+        chosen = order.groupby("quarter").head(N_UNSEEN_SHAPES // 4)
+        kinds = attention_kind(chosen).value_counts()
+        if 1 <= kinds.get("MQA", 0) <= 2 and kinds.get("MHA", 0) >= 2 and kinds.get("GQA", 0) >= 3:
+            break
+    chosen = chosen.sort_values("params_b", kind="stable")
+    return chosen.drop(columns=["twin", "quarter"]).reset_index(drop=True)
+
+
+def draw_tables(rng: np.random.Generator, n_tables: int, n_rows: int) -> list[pd.DataFrame]:
+    """Draw labelled tables for milestone 1, of 10 to 48 public shapes and a mix of their own.
+
+    Sizes vary from 60 to 100 % of n_rows. Each keeps one of the smallest and one of the largest
+    shapes, so that its throughput spans about the public range.
+    """
+    public = pd.concat([shapes_of("train"), shapes_of("validation")], ignore_index=True)
+    public = public.sort_values("params_b", kind="stable").reset_index(drop=True)
+    tables = []
+    for number in range(n_tables):
+        n_shapes = int(rng.integers(24, len(public) + 1))
+        chosen = np.sort(rng.choice(len(public), n_shapes, replace=False))
+        ends = np.array([0, 1, 2, len(public) - 3, len(public) - 2, len(public) - 1])
+        shapes = public.iloc[np.union1d(chosen, ends)].reset_index(drop=True)
+        weights = rng.uniform(0.6, 1.4, len(PUBLIC_MIX.share_by_gpu))
+        gpus = [name for name, _ in PUBLIC_MIX.share_by_gpu]
+        shares = tuple(zip(gpus, (weights / weights.sum()).tolist(), strict=True))
+        rows = int(rng.integers(int(0.6 * n_rows), n_rows + 1))
+        mix = Mix(share_by_gpu=shares, context_low=int(rng.integers(192, 321)))
+        tables.append(draw_runs(rng, shapes, rows, mix=mix, prefix=f"q{number}-"))
+    return tables
+
+
+def write_csv(table: pd.DataFrame, path: Path) -> None:
+    """Write a table with the committed bytes: comma, newline ends, UTF-8, labels in six digits."""
+    written = table.copy()
+    for label in LABEL_COLUMNS:
+        if label in written:
+            written[label] = [f"{v:.{SIGNIFICANT_DIGITS}g}" for v in written[label]]
+    with path.open("w", encoding="utf-8", newline="") as file:
+        written.to_csv(file, index=False, lineterminator="\n")
