@@ -1,0 +1,149 @@
+"""One call put to a namespace of functions: in a room, in a live notebook or in a test alike."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from grader.wire import PackedAnswer, UnsendableError, pack
+from milestones.spec import Call, Problem, Result, Table, Tree
+
+MAX_ERROR = 300  # characters of an exception's message that a report keeps
+
+
+class Desk:
+    """Where questions are read and results of earlier calls are kept, in the student's process."""
+
+    def __init__(self, roots: Mapping[str, Path]) -> None:
+        """`roots` maps `data` and `questions` to the folders that calls name them by."""
+        self._roots = roots
+        self._read: dict[str, Any] = {}
+        self._kept: dict[str, Any] = {}
+
+    def ask(self, namespace: Mapping[str, Any], call: Call) -> PackedAnswer | Problem:
+        """Put one call to the namespace; return its packed answer, or the problem."""
+        name = f"`{call.function}`"
+        if call.function not in namespace:
+            return Problem(f"{name} is not defined")
+        target = namespace[call.function]
+        if call.variable:
+            return self._pack(call, target)
+        if not callable(target):
+            return Problem(f"{name} is of type {type(target).__name__}, not a function")
+        try:
+            arguments = {key: self._argument(value) for key, value in call.args.items()}
+        except _NotKeptError as missing:
+            return Problem(
+                f"{name} could not be asked: an earlier call gave nothing to go on with",
+                f"{call.id} builds on {missing}, which has no result",
+            )
+        try:
+            value = target(**arguments)
+        except NotImplementedError:
+            return Problem(f"{name} is not written yet")
+        except BaseException as error:
+            # A student's function may end in anything, SystemExit and KeyboardInterrupt included.
+            if call.returns == "raised":
+                text = message_of(error)[:MAX_ERROR]
+                return self._pack(call, {"raised": kinds(error), "message": text})
+            return Problem(
+                f"{name} raised {type(error).__name__} on a question",
+                f"{call} raised {describe(error)}",
+            )
+        if call.returns == "raised":
+            return self._pack(call, {"returned": type(value).__name__})
+        self._kept[call.id] = value
+        return self._pack(call, value)
+
+    def _pack(self, call: Call, value: Any) -> PackedAnswer | Problem:
+        verb = "is" if call.variable else "returned"
+        try:
+            return pack(value, call.returns, call.columns)
+        except UnsendableError as error:
+            return Problem(
+                f"`{call.function}` {verb} something other than what was asked for",
+                f"{call} {verb} {error}",
+            )
+        except Exception as error:  # an answer may be an object whose every method raises
+            return Problem(
+                f"`{call.function}` {verb} a value that cannot be read",
+                f"reading what {call} {verb} raised {describe(error)}",
+            )
+
+    def _argument(self, value: Any) -> Any:
+        if isinstance(value, Table):
+            return self._table(value)
+        if isinstance(value, Tree):
+            return self._tree(value)
+        if isinstance(value, Result):
+            if value.call_id not in self._kept:
+                raise _NotKeptError(value.call_id)
+            kept = self._kept[value.call_id]
+            return kept if value.item is None else kept[value.item]
+        return copy.deepcopy(value)
+
+    def _table(self, table: Table) -> pd.DataFrame:
+        if table.path not in self._read:
+            self._read[table.path] = pd.read_csv(self._path(table.path), dtype={"run_id": str})
+        whole: pd.DataFrame = self._read[table.path]
+        if table.rows is None:
+            return whole.copy(deep=True)
+        return whole.iloc[list(table.rows)].reset_index(drop=True)
+
+    def _tree(self, tree: Tree) -> Any:
+        if tree.path not in self._read:
+            self._read[tree.path] = json.loads(self._path(tree.path).read_text(encoding="utf-8"))
+        node = self._read[tree.path]
+        for step in tree.pick:
+            node = node[step]
+        return with_arrays(node)
+
+    def _path(self, path: str) -> Path:
+        root, _, rest = path.partition("/")
+        return self._roots[root] / rest
+
+
+class _NotKeptError(Exception):
+    """An earlier call that this one builds on has no result."""
+
+
+def with_arrays(node: Any) -> Any:
+    """Return a copy of a JSON tree in which every list of numbers, however deep, is an array."""
+    if isinstance(node, dict):
+        return {key: with_arrays(value) for key, value in node.items()}
+    if isinstance(node, list):
+        first: Any = node
+        while isinstance(first, list) and first:
+            first = first[0]
+        if isinstance(first, int | float):
+            return np.array(node, dtype=np.float64)
+        return [with_arrays(value) for value in node]
+    return node
+
+
+def describe(error: BaseException) -> str:
+    """Return an exception's type and message in one short line, free of memory addresses."""
+    line = " ".join(re.sub(r"0x[0-9a-fA-F]{4,}", "0x...", message_of(error)).split())
+    if len(line) > MAX_ERROR:
+        line = line[: MAX_ERROR - 3] + "..."
+    return f"{type(error).__name__}: {line}" if line else type(error).__name__
+
+
+def message_of(error: BaseException) -> str:
+    """Return an exception's message; a student's exception may fail to print itself."""
+    try:
+        return str(error)
+    except Exception:
+        return ""
+
+
+def kinds(error: BaseException) -> list[str]:
+    """Return the names of an exception's class and of the classes it derives from."""
+    return [kind.__name__ for kind in type(error).__mro__ if kind is not object]

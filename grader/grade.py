@@ -1,0 +1,122 @@
+"""Grading one notebook on one split: run it, ask it, judge what came back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from grader.errors import BadInputError
+from grader.judge import all_broken, all_failed, judge, read_mistakes
+from grader.notebook import Cell, Notebook, read_notebook
+from grader.report import CellError, CheckReport, MilestoneReport
+from grader.room import Limits, RoomError, open_room
+from grader.split import Split
+from milestones.spec import Answer, Answers, Call, Milestone
+
+Progress = Callable[[str, int, int], None]
+"""Told what is happening: a phrase, how many steps are done, and of how many."""
+
+
+def silent(_phrase: str, _done: int, _total: int) -> None:
+    """Report no progress."""
+
+
+@dataclass(frozen=True)
+class Transcript:
+    """What one run of a notebook came to: its cells' errors and its answers."""
+
+    errors: tuple[CellError, ...]
+    answers: dict[str, Answer]
+
+
+def grade(
+    milestone: Milestone,
+    path: Path,
+    split: Split,
+    data: Path,
+    limits: Limits | None = None,
+    progress: Progress = silent,
+) -> MilestoneReport:
+    """Grade one notebook file. Whatever it does, every check ends in exactly one outcome."""
+    bounds = limits or Limits()
+    try:
+        notebook = read_notebook(path)
+    except BadInputError as error:
+        return MilestoneReport(
+            milestone.slug,
+            milestone.title,
+            "",
+            all_failed(milestone, "The notebook cannot be read."),
+            unreadable=str(error),
+        )
+    try:
+        calls = milestone.calls(split.questions)
+        transcripts = _run_all(milestone.runs, notebook, calls, split, data, bounds, progress)
+    except RoomError as error:
+        return _report(milestone, notebook, all_broken(milestone, f"{error}."))
+    first, *later = transcripts
+    answers = Answers(first.answers, later[0].answers if later else None)
+    mistakes = read_mistakes(split.truth, milestone.slug)
+    checks = judge(milestone, answers, split.truth, mistakes, public=split.public)
+    return _report(milestone, notebook, checks, first.errors, public=split.public)
+
+
+def _report(
+    milestone: Milestone,
+    notebook: Notebook,
+    checks: tuple[CheckReport, ...],
+    errors: tuple[CellError, ...] = (),
+    *,
+    public: bool = True,
+) -> MilestoneReport:
+    # What a cell raises may quote what it saw; on a hidden split only the kind is told.
+    told = errors if public else tuple(CellError(e.cell, e.error.split(":")[0]) for e in errors)
+    return MilestoneReport(milestone.slug, milestone.title, notebook.sha256, checks, told)
+
+
+def _run_all(
+    runs: int,
+    notebook: Notebook,
+    calls: list[Call],
+    split: Split,
+    data: Path,
+    limits: Limits,
+    progress: Progress,
+) -> list[Transcript]:
+    """Run the notebook as often as asked, side by side, each from a fresh start."""
+    with ThreadPoolExecutor(max_workers=runs) as pool:
+        futures = [
+            pool.submit(
+                _run_once, notebook.cells, calls, split, data, limits, silent if i else progress
+            )
+            for i in range(runs)
+        ]
+        return [future.result() for future in futures]
+
+
+def _run_once(
+    cells: tuple[Cell, ...],
+    calls: list[Call],
+    split: Split,
+    data: Path,
+    limits: Limits,
+    progress: Progress,
+) -> Transcript:
+    errors: list[CellError] = []
+    answers: dict[str, Answer] = {}
+    total = len(cells) + len(calls)
+    with open_room(data, split.folder / "questions", limits) as room:
+        for done, cell in enumerate(cells):
+            progress(f"running cell {cell.index}", done, total)
+            error = room.run_cell(cell)
+            if error is not None:
+                errors.append(CellError(cell.index, error))
+            if room.stopped:
+                break
+        for done, call in enumerate(calls, start=len(cells)):
+            progress(f"asking {call.function}", done, total)
+            answers[call.id] = room.ask(call)
+    progress("judging", total, total)
+    return Transcript(tuple(errors), answers)

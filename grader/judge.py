@@ -1,0 +1,175 @@
+"""Judging: answers and truth in, one outcome a check out. Pure, and knows no milestone by name."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from grader.report import CheckReport, Outcome
+from milestones.spec import Answer, Answers, Check, Files, Milestone, Verdict
+
+PROBE_ROWS = 32  # rows of a long answer that a mistake's stored answers keep
+SAME_RTOL = 1e-9  # two computations of the same wrong formula differ by rounding only
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A known mistake as a split stores it: the checks that catch it, its hint, its answers."""
+
+    name: str
+    checks: tuple[str, ...]
+    hint: str
+    answers: Mapping[str, Any]
+
+
+def read_mistakes(truth: Files, slug: str) -> tuple[Mistake, ...]:
+    """Read the mistakes stored beside the truth of one milestone."""
+    return tuple(
+        Mistake(entry["name"], tuple(entry["checks"]), entry["hint"], entry["answers"])
+        for entry in truth.json(f"{slug}/mistakes.json")
+    )
+
+
+def probe(value: Any) -> Any:
+    """Return the part of an answer that is stored for recognition: the first rows, as JSON."""
+    if isinstance(value, np.ndarray):
+        return value[:PROBE_ROWS].tolist()
+    return value
+
+
+def judge(
+    milestone: Milestone,
+    answers: Answers,
+    truth: Files,
+    mistakes: Sequence[Mistake],
+    *,
+    public: bool,
+) -> tuple[CheckReport, ...]:
+    """Judge every check of a milestone, in order.
+
+    On a split that is not public, what names a single question is left out of the hint.
+    """
+    reports: list[CheckReport] = []
+    for check in milestone.checks:
+        waits_for = [
+            report.sentence
+            for report in reports
+            if report.name in check.needs and report.outcome is not Outcome.PASSED
+        ]
+        if waits_for:
+            skipped = _report(check, Outcome.SKIPPED, hint=f"Waits for: {waits_for[0]}")
+            reports.append(skipped)
+            continue
+        reports.append(_judge_one(check, answers, truth, mistakes, public))
+    return tuple(reports)
+
+
+def _judge_one(
+    check: Check, answers: Answers, truth: Files, mistakes: Sequence[Mistake], public: bool
+) -> CheckReport:
+    asked = [answer for topic in check.topics for answer in answers.under(topic)]
+    if not asked:
+        return _report(check, Outcome.BROKEN, hint="No question of this split belongs to it.")
+    problem = next((answer.problem for answer in asked if answer.problem is not None), None)
+    if problem is not None:
+        verdict = Verdict(0.0, detail=problem.detail, remark=problem.summary)
+    else:
+        try:
+            verdict = check.judge(answers, truth)
+        except Exception as error:
+            where = traceback.extract_tb(error.__traceback__)[-1]
+            place = f"{where.name}, line {where.lineno}"
+            return _report(
+                check,
+                Outcome.BROKEN,
+                hint=f"The grader itself failed here ({type(error).__name__} in {place}). "
+                "This is not your fault and costs no points; please report it.",
+            )
+    if verdict.passed:
+        return _report(check, Outcome.PASSED, verdict)
+    hint = next((m.hint for m in mistakes if check.name in m.checks and _same(m, asked)), "")
+    told = (verdict.remark, verdict.detail if public else "", hint)
+    return _report(check, Outcome.FAILED, verdict, hint=" ".join(_sentences(told)))
+
+
+def _sentences(parts: Sequence[str]) -> list[str]:
+    unique = dict.fromkeys(part.strip() for part in parts if part.strip())
+    return [part if part.endswith((".", "!", "?", ")")) else f"{part}." for part in unique]
+
+
+def _same(mistake: Mistake, asked: Sequence[Answer]) -> bool:
+    """Tell whether the answers are this mistake's, on all questions that it has an answer to."""
+    shared = [answer for answer in asked if answer.call.id in mistake.answers]
+    return bool(shared) and all(
+        _equal(answer.value, mistake.answers[answer.call.id]) for answer in shared
+    )
+
+
+def _equal(value: Any, stored: Any) -> bool:
+    if isinstance(value, np.ndarray):
+        if not isinstance(stored, list):
+            return False
+        kept = np.asarray(stored, dtype=float)
+        head = value[:PROBE_ROWS]
+        return head.shape == kept.shape and bool(
+            np.allclose(head, kept, rtol=SAME_RTOL, atol=0.0, equal_nan=True)
+        )
+    if isinstance(value, dict) and isinstance(stored, dict):
+        return value.keys() == stored.keys() and all(_equal(value[k], stored[k]) for k in value)
+    if isinstance(value, list) and isinstance(stored, list):
+        return len(value) == len(stored) and all(map(_equal, value, stored))
+    if isinstance(value, float) or isinstance(stored, float):
+        both = (value, stored)
+        return all(isinstance(v, int | float) for v in both) and bool(
+            np.isclose(value, stored, rtol=SAME_RTOL, atol=0.0)
+        )
+    return type(value) is type(stored) and bool(value == stored)
+
+
+def _report(
+    check: Check, outcome: Outcome, verdict: Verdict | None = None, hint: str = ""
+) -> CheckReport:
+    found = verdict or Verdict(0.0)
+    return CheckReport(
+        name=check.name,
+        sentence=check.sentence,
+        outcome=outcome,
+        points=found.share * check.points,
+        points_max=check.points,
+        figure=found.figure,
+        bar=found.bar,
+        hint=hint or (found.remark if outcome is Outcome.PASSED else ""),
+    )
+
+
+def all_broken(milestone: Milestone, why: str) -> tuple[CheckReport, ...]:
+    """Return every check as BROKEN, for a fault of ours before any check could be judged."""
+    return tuple(_report(check, Outcome.BROKEN, hint=why) for check in milestone.checks)
+
+
+def all_failed(milestone: Milestone, why: str) -> tuple[CheckReport, ...]:
+    """Return every check as FAILED for one reason, for a notebook that cannot be read."""
+    return tuple(_report(check, Outcome.FAILED, hint=why) for check in milestone.checks)
+
+
+def without_problem(answers: Mapping[str, Answer]) -> dict[str, Any]:
+    """Return the probes of those answers that have a value and travel at all."""
+    return {
+        call_id: probe(answer.value)
+        for call_id, answer in answers.items()
+        if answer.problem is None and answer.call.returns != "kept"
+    }
+
+
+def mistake_as_json(mistake: Mistake) -> dict[str, Any]:
+    """Return a mistake in the form that `read_mistakes` reads."""
+    return {
+        "name": mistake.name,
+        "checks": list(mistake.checks),
+        "hint": mistake.hint,
+        "answers": dict(mistake.answers),
+    }

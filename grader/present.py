@@ -1,0 +1,134 @@
+"""A report as a student reads it on a terminal, as JSON, and as JUnit XML."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
+from rich.console import Console
+from rich.markup import escape
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from grader import __version__
+from grader.report import CheckReport, MilestoneReport, Outcome, Report, shown_points
+
+STYLES = {
+    Outcome.PASSED: "green",
+    Outcome.FAILED: "red",
+    Outcome.SKIPPED: "yellow",
+    Outcome.BROKEN: "bold magenta",
+}
+
+
+def print_report(report: Report, console: Console) -> None:
+    """Print every milestone's checks, then the points."""
+    for milestone in report.milestones:
+        _print_milestone(milestone, console)
+    if len(report.milestones) > 1:
+        table = Table(box=None, padding=(0, 2), show_header=False)
+        for milestone in report.milestones:
+            table.add_row(milestone.milestone, _points(milestone.points, milestone.points_max))
+        table.add_row("[bold]total", f"[bold]{_points(report.points, report.points_max)}")
+        console.print(table)
+    where = "the public split" if report.public else f"split {report.split_id}"
+    console.print(f"[dim]Graded on {escape(where)}.[/dim]", highlight=False)
+
+
+def _print_milestone(milestone: MilestoneReport, console: Console) -> None:
+    points = _points(milestone.points, milestone.points_max)
+    console.print(
+        f"[bold]{milestone.milestone}[/bold]  {milestone.title}  {points}", highlight=False
+    )
+    if milestone.unreadable is not None:
+        console.print(Padding(Text(milestone.unreadable, style="red"), (0, 0, 1, 2)))
+        return
+    for cell in milestone.cells:
+        line = Text(f"cell {cell.cell} raised {cell.error}", style="yellow")
+        console.print(Padding(line, (0, 0, 0, 2)))
+    for check in milestone.checks:
+        _print_check(check, console)
+    console.print()
+
+
+def _print_check(check: CheckReport, console: Console) -> None:
+    style = STYLES[check.outcome]
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(width=7)
+    grid.add_column(ratio=1)
+    grid.add_column(justify="right", width=8)
+    sentence = Text(check.sentence)
+    if check.figure is not None:
+        sentence.append(f"  {check.figure:.4f}", style="bold")
+        sentence.append(f" (bar {check.bar:g})", style="dim")
+    if check.hint:
+        sentence.append(
+            f"\n{check.hint}", style="dim" if check.outcome is Outcome.PASSED else style
+        )
+    points = f"{shown_points(check.points)}/{shown_points(check.points_max)}"
+    grid.add_row(Text(check.outcome, style=style), sentence, points)
+    console.print(Padding(grid, (0, 0, 0, 2)))
+
+
+def _points(points: float, points_max: float) -> str:
+    return f"{shown_points(points)} of {shown_points(points_max)} points"
+
+
+def as_json(report: Report) -> str:
+    """Return the report in JSON schema 1; the same report gives the same bytes."""
+    content: dict[str, Any] = {
+        "schema": 1,
+        "split_id": report.split_id,
+        "grader_version": __version__,
+        "milestones": [
+            {
+                "milestone": milestone.milestone,
+                "points": milestone.points,
+                "points_max": milestone.points_max,
+                "notebook_sha256": milestone.notebook_sha256,
+                "checks": [
+                    {
+                        "name": check.name,
+                        "sentence": check.sentence,
+                        "outcome": str(check.outcome),
+                        "points": check.points,
+                        "points_max": check.points_max,
+                        "figure": check.figure,
+                        "bar": check.bar,
+                        "hint": check.hint,
+                    }
+                    for check in milestone.checks
+                ],
+                "cells": [{"cell": cell.cell, "error": cell.error} for cell in milestone.cells],
+            }
+            for milestone in report.milestones
+        ],
+    }
+    return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def as_junit(report: Report) -> str:
+    """Return the report as JUnit XML: one suite a milestone, one case a check."""
+    document = JUnitXml("grader")
+    for milestone in report.milestones:
+        suite = TestSuite(milestone.milestone)
+        for check in milestone.checks:
+            case = TestCase(check.name, classname=milestone.milestone)
+            text = _xml_text(check.hint or check.sentence)
+            match check.outcome:
+                case Outcome.FAILED:
+                    case.result = [Failure(text)]
+                case Outcome.SKIPPED:
+                    case.result = [Skipped(text)]
+                case Outcome.BROKEN:
+                    case.result = [Error(text)]
+            suite.add_testcase(case)
+        document.add_testsuite(suite)
+    return str(document.tostring().decode("utf-8")) + "\n"
+
+
+def _xml_text(text: str) -> str:
+    """Drop the control characters that XML cannot carry."""
+    return "".join(c for c in text if c in "\t\n\r" or c >= " ")

@@ -1,0 +1,105 @@
+"""What grading comes to: one outcome a check, as plain data that every report is made from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Outcome(StrEnum):
+    """The four ends of a check."""
+
+    PASSED = "PASSED"
+    FAILED = "FAILED"
+    SKIPPED = "SKIPPED"  # it waits for another check
+    BROKEN = "BROKEN"  # our fault: never zero, never full marks
+
+
+@dataclass(frozen=True)
+class CheckReport:
+    """One check's outcome, with what the student reads."""
+
+    name: str
+    sentence: str
+    outcome: Outcome
+    points: float
+    points_max: float
+    figure: float | None = None
+    bar: float | None = None
+    hint: str = ""
+
+
+@dataclass(frozen=True)
+class CellError:
+    """A cell that raised: its position in the notebook, counted from 0, and what it raised."""
+
+    cell: int
+    error: str
+
+
+@dataclass(frozen=True)
+class MilestoneReport:
+    """One milestone's outcomes on one notebook."""
+
+    milestone: str
+    title: str
+    notebook_sha256: str
+    checks: tuple[CheckReport, ...]
+    cells: tuple[CellError, ...] = ()
+    unreadable: str | None = None
+
+    @property
+    def points(self) -> float:
+        """Points earned."""
+        return sum(check.points for check in self.checks)
+
+    @property
+    def points_max(self) -> float:
+        """Points there are to earn, whatever is missing."""
+        return sum(check.points_max for check in self.checks)
+
+    def count(self, outcome: Outcome) -> int:
+        """Return how many checks ended this way."""
+        return sum(check.outcome is outcome for check in self.checks)
+
+
+@dataclass(frozen=True)
+class Report:
+    """Everything one command graded."""
+
+    split_id: str
+    public: bool
+    milestones: tuple[MilestoneReport, ...]
+
+    @property
+    def points(self) -> float:
+        """Points earned over all milestones."""
+        return sum(milestone.points for milestone in self.milestones)
+
+    @property
+    def points_max(self) -> float:
+        """Points there are to earn over all milestones."""
+        return sum(milestone.points_max for milestone in self.milestones)
+
+
+EXIT_PASSED, EXIT_FAILED, EXIT_BAD_INPUT, EXIT_BROKEN = 0, 1, 2, 3
+
+
+def exit_code(milestones: Sequence[MilestoneReport]) -> int:
+    """Return the exit code: the largest of those that apply."""
+    code = EXIT_PASSED
+    for milestone in milestones:
+        if milestone.unreadable is not None:
+            code = max(code, EXIT_BAD_INPUT)
+        for check in milestone.checks:
+            if check.outcome is Outcome.BROKEN:
+                code = max(code, EXIT_BROKEN)
+            elif check.outcome is not Outcome.PASSED:
+                code = max(code, EXIT_FAILED)
+    return code
+
+
+def shown_points(points: float) -> str:
+    """Show points without needless decimals: 4, 2.5."""
+    return f"{points:g}"

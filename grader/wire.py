@@ -1,0 +1,225 @@
+"""The form of an answer between the student's process and the judge: strict JSON or plain arrays.
+
+`pack` runs beside the student's code and only ever simplifies: whatever it sends is read again by
+`unpack`, which trusts nothing. No pickle, no NaN tokens, no duplicate keys, bounded size and depth.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+from collections.abc import Mapping
+from decimal import Decimal
+from fractions import Fraction
+from numbers import Integral, Real
+from typing import Any, NoReturn
+
+import numpy as np
+import pandas as pd
+
+from milestones.spec import Returns
+
+MAX_BYTES = 32 * 2**20  # the largest honest answer is 4,000 x 4 float64, 128 KB
+MAX_DEPTH = 20
+MAX_ITEMS = 200_000
+MAX_TEXT = 20_000
+MAX_INT_BITS = 1_000  # every honest count fits in 64; a longer one is a mistake, still shown
+
+PackedAnswer = tuple[str, bytes]
+"""The form (`json`, `npy` or `none`) and the bytes of an answer."""
+
+
+class UnsendableError(Exception):
+    """A return value that is not what was asked for; the message completes 'returned ...'."""
+
+
+# ---------------------------------------------------------------- beside the student's code
+
+
+def pack(value: Any, returns: Returns, columns: tuple[str, ...] = ()) -> PackedAnswer:
+    """Turn a return value into bytes in the form that was asked for.
+
+    Raises:
+        UnsendableError: the value has another form; the message says what it is.
+    """
+    match returns:
+        case "kept":
+            return "none", b""
+        case "array":
+            return "npy", _npy(_float_array(value))
+        case "array_and_kept":
+            return "npy", _npy(_float_array(_pair(value)[0]))
+        case "columns":
+            return "npy", _npy(_float_columns(value, columns))
+        case _:
+            text = json.dumps(_plain(value, "", [MAX_ITEMS]), allow_nan=False)
+            return "json", text.encode("utf-8", "backslashreplace")
+
+
+def _pair(value: Any) -> tuple[Any, Any]:
+    if isinstance(value, tuple) and len(value) == 2:
+        return value
+    raise UnsendableError(f"{_kind(value)} where a pair was expected")
+
+
+def _float_columns(value: Any, columns: tuple[str, ...]) -> np.ndarray:
+    if not isinstance(value, pd.DataFrame):
+        raise UnsendableError(f"{_kind(value)} where a DataFrame was expected")
+    missing = [name for name in columns if name not in value.columns]
+    if missing:
+        has = ", ".join(map(str, value.columns[:12]))
+        raise UnsendableError(f"a DataFrame without {', '.join(missing)}; its columns are {has}")
+    return np.column_stack([_float_array(value[name]) for name in columns])
+
+
+def _float_array(value: Any) -> np.ndarray:
+    if isinstance(value, pd.Series):
+        value = _in_row_order(value)
+    if isinstance(value, pd.DataFrame):
+        value = value.to_numpy()
+    if not isinstance(value, np.ndarray | list | tuple):
+        raise UnsendableError(f"{_kind(value)} where an array was expected")
+    try:
+        array = np.asarray(value)
+    except (ValueError, TypeError, OverflowError):
+        raise UnsendableError("a ragged list where an array was expected") from None
+    if array.dtype.kind == "c":
+        raise UnsendableError("an array of complex numbers")
+    if array.dtype.kind not in "biufO":
+        raise UnsendableError(f"an array of {array.dtype} where numbers were expected")
+    if array.nbytes > MAX_BYTES:
+        raise UnsendableError(f"an array of {array.nbytes / 1e6:,.0f} MB, far beyond the question")
+    try:
+        return np.array(array, dtype=np.float64, order="C", copy=True, subok=False)
+    except (ValueError, TypeError, OverflowError):
+        raise UnsendableError("an array that holds something other than numbers") from None
+
+
+def _in_row_order(series: pd.Series[Any]) -> pd.Series[Any]:
+    # A Series knows which row each value belongs to: sorting the rows inside a function and
+    # returning a Series is right in pandas, so the labels decide when they are those of the rows.
+    if series.index.is_unique and set(series.index) == set(range(len(series))):
+        return series.sort_index()
+    return series
+
+
+def _npy(array: np.ndarray) -> bytes:
+    buffer = io.BytesIO()
+    np.save(buffer, array, allow_pickle=False)
+    return buffer.getvalue()
+
+
+def _plain(value: Any, where: str, budget: list[int], depth: int = 0) -> Any:
+    """Return `value` in Python's own JSON types; `where` is the path to it for messages."""
+    budget[0] -= 1
+    if budget[0] < 0:
+        raise UnsendableError(f"more than {MAX_ITEMS:,} values")
+    if depth > MAX_DEPTH:
+        raise UnsendableError(f"a value nested more than {MAX_DEPTH} deep")
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value.item()
+    if value is None or isinstance(value, bool | np.bool_):
+        return None if value is None else bool(value)
+    if isinstance(value, Integral):
+        number = int(value)
+        if number.bit_length() > MAX_INT_BITS:
+            raise UnsendableError(f"a whole number of {number.bit_length():,} bits{where}")
+        return number
+    if isinstance(value, Real | Decimal | Fraction):
+        real = float(value)
+        if not math.isfinite(real):
+            raise UnsendableError(f"{real}{where} where a finite number was expected")
+        return real
+    if isinstance(value, str):
+        if len(value) > MAX_TEXT:
+            raise UnsendableError(f"a text of {len(value):,} characters{where}")
+        return str(value)
+    if isinstance(value, pd.Series):
+        value = value.to_dict()
+    if isinstance(value, Mapping):
+        plain = {}
+        for key, item in value.items():
+            name = str(key)
+            if name in plain:
+                raise UnsendableError(f"a dict with the key {name!r} twice{where}")
+            plain[name] = _plain(item, f" at [{name!r}]{where}", budget, depth + 1)
+        return plain
+    if isinstance(value, list | tuple | np.ndarray | pd.Index):
+        if len(value) > budget[0]:
+            raise UnsendableError(f"more than {MAX_ITEMS:,} values")
+        return [
+            _plain(item, f" at [{i}]{where}", budget, depth + 1) for i, item in enumerate(value)
+        ]
+    raise UnsendableError(f"{_kind(value)}{where}")
+
+
+def _kind(value: Any) -> str:
+    if value is None:
+        return "None"
+    if isinstance(value, complex):
+        return "a complex number"
+    name = type(value).__name__
+    return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
+
+
+# ---------------------------------------------------------------- beside the judge
+
+
+class MalformedError(Exception):
+    """Bytes that no honest `pack` wrote; the message completes 'the answer is ...'."""
+
+
+def unpack(form: str, data: bytes) -> Any:
+    """Read an answer's bytes: JSON with no liberties, or one float64 array.
+
+    Raises:
+        MalformedError: the bytes are anything else.
+    """
+    if len(data) > MAX_BYTES:
+        raise MalformedError(f"{len(data) / 1e6:.0f} MB long")
+    if form == "none" and not data:
+        return None
+    if form == "json":
+        return strict_json(data)
+    if form == "npy":
+        return _strict_array(data)
+    raise MalformedError("of no form the grader asked for")
+
+
+def strict_json(data: bytes) -> Any:
+    """Read JSON that holds no NaN or infinity, no key twice, no lone surrogate, no deep nest.
+
+    Raises:
+        MalformedError: it is not such JSON.
+    """
+    try:
+        text = data.decode("utf-8")
+        value = json.loads(text, parse_constant=_refuse, object_pairs_hook=_unique)
+        json.dumps(value, allow_nan=False).encode()
+        json.dumps(value, ensure_ascii=False).encode("utf-8")  # a lone surrogate fails here
+    except (ValueError, RecursionError):
+        raise MalformedError("not strict JSON") from None
+    return value
+
+
+def _refuse(token: str) -> NoReturn:
+    raise ValueError(token)
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key twice")
+    return found
+
+
+def _strict_array(data: bytes) -> np.ndarray:
+    buffer = io.BytesIO(data)
+    try:
+        array = np.load(buffer, allow_pickle=False)
+    except (ValueError, EOFError, OSError, SyntaxError, TypeError, MemoryError):
+        raise MalformedError("not an array in .npy form") from None
+    if not isinstance(array, np.ndarray) or array.dtype != np.float64 or buffer.read(1):
+        raise MalformedError("not one float64 array")
+    return array

@@ -1,0 +1,83 @@
+"""Comparisons that checks share: each says what came back, and how far off, in one sentence."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from milestones.spec import Answer, Verdict, failed, passed
+
+
+def is_number(value: Any) -> bool:
+    """Tell whether a JSON value is a number; true and false are not."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def how_far(value: float, expected: float) -> str:
+    """Say how far a number is from the expected one, as a factor where that reads better."""
+    if expected == 0 or value == 0:
+        return f"{value:,.6g} where {expected:,.6g} was expected"
+    ratio = value / expected
+    if 0.8 < ratio < 1.25:
+        return f"{value:,.6g}, {abs(ratio - 1):.2%} too {'high' if ratio > 1 else 'low'}"
+    return f"{value:,.6g}, which is {ratio:.4g} times the right value"
+
+
+def numbers_agree(
+    answers: Iterable[Answer], expected: Mapping[str, float], rel: float = 0.0
+) -> Verdict:
+    """Compare numeric answers with `expected` by call id, within a relative tolerance."""
+    for answer in answers:
+        right = expected[answer.call.id]
+        if not is_number(answer.value):
+            return failed(f"{answer.call} returned {kind_of(answer.value)}; expected one number.")
+        if not math.isclose(answer.value, right, rel_tol=rel, abs_tol=0.0):
+            return failed(f"{answer.call} returned {how_far(answer.value, right)}.")
+    return passed()
+
+
+def array_agrees(
+    answer: Answer, expected: np.ndarray, rel: float, what: str = "row", absolute: float = 0.0
+) -> Verdict:
+    """Compare one array answer with `expected`: shape first, then every element."""
+    value = np.asarray(answer.value)
+    if value.shape != expected.shape:
+        return failed(
+            f"{answer.call} returned an array of shape {value.shape}; expected {expected.shape}."
+        )
+    with np.errstate(invalid="ignore"):
+        wrong = ~np.isclose(value, expected, rtol=rel, atol=absolute)  # NaN is never close
+    if not wrong.any():
+        return passed()
+    first = tuple(int(i) for i in np.argwhere(wrong)[0])
+    where = first[0] if len(first) == 1 else first
+    return failed(
+        f"{answer.call} is off in {int(wrong.sum()):,} of {wrong.size:,} values; the first is "
+        f"{what} {where}: {how_far(float(value[first]), float(expected[first]))}."
+    )
+
+
+def kind_of(value: Any) -> str:
+    """Name a JSON value's kind the way a student would."""
+    match value:
+        case None:
+            return "None"
+        case bool():
+            return f"the truth value {value}"
+        case int() | float():
+            return f"the number {value:,.6g}"
+        case str():
+            return f"the text {value[:40]!r}"
+        case list():
+            return f"a list of {len(value)}"
+        case dict():
+            return "a dict" + (f" with {', '.join(map(str, list(value)[:6]))}" if value else "")
+    return f"an array of shape {np.shape(value)}"
+
+
+def first_failure(verdicts: Iterable[Verdict]) -> Verdict:
+    """Return the first verdict that failed, or a pass when none did."""
+    return next((verdict for verdict in verdicts if not verdict.passed), passed())

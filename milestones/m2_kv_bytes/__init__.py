@@ -1,0 +1,13 @@
+"""Milestone 2: how many bytes of KV cache one token costs, for any released model."""
+
+from milestones.m2_kv_bytes.calls import calls
+from milestones.m2_kv_bytes.checks import CHECKS
+from milestones.spec import Milestone
+
+MILESTONE = Milestone(
+    slug="m2_kv_bytes",
+    title="KV bytes",
+    functions=("kv_bytes_per_token", "kv_bytes_for_runs", "kv_bytes_from_config"),
+    calls=calls,
+    checks=CHECKS,
+)

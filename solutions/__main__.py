@@ -1,0 +1,35 @@
+"""`python -m solutions COMMAND`: the instructors' and maintainers' commands."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+
+COMMANDS = {
+    "render": ("solutions.render", "write the notebooks from their source, or check them"),
+    "verify": ("solutions.verify", "prove that blank fails, solved passes, mistakes are caught"),
+    "trial": ("solutions.trial", "one milestone's checks on a throwaway split, while writing them"),
+    "split": ("solutions.split", "make a fresh hidden split, proved fair before it is used"),
+    "release": ("solutions.release", "make the student repository, and prove it there"),
+    "world": (
+        "solutions.world.command",
+        "the world's figures, and how it compares with measurements",
+    ),
+}
+
+
+def main() -> int:
+    """Run one command."""
+    name = sys.argv[1] if len(sys.argv) > 1 else ""
+    if name not in COMMANDS:
+        width = max(map(len, COMMANDS))
+        print("usage: python -m solutions COMMAND [options]\n", file=sys.stderr)
+        for command, (_, does) in COMMANDS.items():
+            print(f"  {command:{width}}  {does}", file=sys.stderr)
+        return 2
+    module = import_module(COMMANDS[name][0])
+    return int(module.main(sys.argv[2:]))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

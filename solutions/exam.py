@@ -1,0 +1,153 @@
+"""One split, from a seed to a directory: questions, truth, mistakes' answers and the manifest."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+import milestones
+from grader import __version__
+from grader.judge import Mistake, mistake_as_json, without_problem
+from grader.split import SCHEMA, file_hashes
+from milestones.runs import LABELS
+from milestones.spec import Answers, Files, Milestone
+from solutions.draft import Source, write_content
+from solutions.lesson import ROOT, Reference, answer_all
+from solutions.mistake import NamedMistake
+from solutions.world.draw import draw_hidden, write_csv
+
+SEED_BYTES = 32
+COMMITMENT_PREFIX = b"kv-capacity split seed\n"
+
+
+def named_mistakes(slug: str) -> tuple[NamedMistake, ...]:
+    """Return the named mistakes of a milestone."""
+    mistakes: tuple[NamedMistake, ...] = import_module(f"solutions.{slug}.mistakes").MISTAKES
+    return mistakes
+
+
+@lru_cache(maxsize=None)
+def reference(slug: str) -> Reference:
+    """Return the lesson's functions; they are run once in a process."""
+    return Reference(slug)
+
+
+@lru_cache(maxsize=1)
+def public_train() -> pd.DataFrame:
+    """Return the 12,000 public training runs."""
+    return Files(ROOT / "data").table("train.csv")
+
+
+def generators(seed: bytes, attempt: int) -> dict[str, np.random.Generator]:
+    """Return one independent random stream for the runs and one for each milestone."""
+    entropy = int.from_bytes(seed, "big")
+    names = ("runs", *milestones.SLUGS)
+    streams = np.random.SeedSequence(entropy, spawn_key=(attempt,)).spawn(len(names))
+    return {name: np.random.default_rng(s) for name, s in zip(names, streams, strict=True)}
+
+
+def commitment(seed: bytes) -> str:
+    """Return the hash that binds an instructor to a seed without telling it."""
+    return hashlib.sha256(COMMITMENT_PREFIX + seed).hexdigest()
+
+
+def write_questions(
+    folder: Path,
+    seed: bytes,
+    attempt: int,
+    runs: pd.DataFrame | None = None,
+    slugs: Sequence[str] = milestones.SLUGS,
+) -> pd.DataFrame:
+    """Write `questions/` and `truth/` of the milestones; return the split's labelled runs.
+
+    Without `runs`, fresh ones are drawn from the world.
+    """
+    rng = generators(seed, attempt)
+    drawn = draw_hidden(rng["runs"]) if runs is None else runs
+    questions, truth = folder / "questions", folder / "truth"
+    shutil.rmtree(folder, ignore_errors=True)
+    questions.mkdir(parents=True)
+    truth.mkdir()
+    write_csv(drawn.drop(columns=list(LABELS)), questions / "runs.csv")
+    write_csv(drawn[["run_id", *LABELS]], truth / "runs.csv")
+    for slug in slugs:
+        draft = import_module(f"solutions.{slug}.oracle").draw(
+            Source(rng[slug], drawn, public_train())
+        )
+        for name, content in draft.questions.items():
+            write_content(questions / slug / name, content)
+        for name, content in draft.truth.items():
+            write_content(truth / slug / name, content)
+    return drawn
+
+
+def reference_answers(slug: str, folder: Path) -> Answers:
+    """Return the solved functions' answers to the split's calls."""
+    calls = milestones.load(slug).calls(Files(folder / "questions"))
+    return Answers(answer_all(reference(slug).namespace, calls, folder / "questions"))
+
+
+def blank_answers(slug: str, folder: Path) -> Answers:
+    """Return the blank notebook's answers to the split's calls."""
+    calls = milestones.load(slug).calls(Files(folder / "questions"))
+    return Answers(answer_all(reference(slug).blank(), calls, folder / "questions"))
+
+
+def mistaken_answers(milestone: Milestone, folder: Path) -> dict[str, Answers]:
+    """Return what each named mistake of a milestone answers, by the mistake's name."""
+    calls = milestone.calls(Files(folder / "questions"))
+    answered = {}
+    for mistake in named_mistakes(milestone.slug):
+        with reference(milestone.slug).with_edits(mistake.edits) as namespace:
+            answered[mistake.name] = Answers(answer_all(namespace, calls, folder / "questions"))
+    return answered
+
+
+def stored_mistakes(
+    slug: str, mistaken: Mapping[str, Answers], right: Answers
+) -> tuple[Mistake, ...]:
+    """Return a milestone's mistakes with those answers that tell them from the right ones."""
+    stored = []
+    for mistake in named_mistakes(slug):
+        wrong = without_problem(mistaken[mistake.name].by_id)
+        known = without_problem(right.by_id)
+        telling = {
+            call_id: value
+            for call_id, value in wrong.items()
+            if json.dumps(value) != json.dumps(known.get(call_id))
+        }
+        stored.append(Mistake(mistake.name, mistake.checks, mistake.hint, telling))
+    return tuple(stored)
+
+
+def write_mistakes(folder: Path, slug: str, mistakes: tuple[Mistake, ...]) -> None:
+    """Store the mistakes beside the truth of their milestone."""
+    content = [mistake_as_json(mistake) for mistake in mistakes]
+    path = folder / "truth" / slug / "mistakes.json"
+    path.write_text(json.dumps(content) + "\n", encoding="utf-8", newline="\n")
+
+
+def write_manifest(folder: Path, kind: str, seed: bytes, attempt: int) -> None:
+    """Write MANIFEST.json: every file's hash, the versions, and the commitment to the seed."""
+    files = file_hashes(folder)
+    digest = hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()
+    manifest: dict[str, Any] = {
+        "schema": SCHEMA,
+        "kind": kind,
+        "split_id": f"{kind}-{digest[:12]}",
+        "generator_version": __version__,
+        "seed_commitment": commitment(seed),
+        "draws_refused": attempt,
+        "files": files,
+    }
+    text = json.dumps(manifest, indent=1) + "\n"
+    (folder / "MANIFEST.json").write_text(text, encoding="utf-8", newline="\n")

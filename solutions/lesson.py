@@ -1,0 +1,187 @@
+"""A lesson: the single text source of one notebook, and the two notebooks made from it.
+
+`solutions/<slug>/lesson.py` is a notebook in the py:percent form. Four kinds of cell:
+
+- markdown, and code without a tag: the same in both notebooks;
+- code tagged `given`: the same in both, and part of the namespace that functions live in
+  (imports, helpers, constants): run alone, the given and exercise cells must make sense;
+- code tagged `exercise`: one function, or one dict. The student's copy keeps the signature and
+  the docstring and loses the body, or keeps the keys and loses the values;
+- markdown tagged `written`: the student's copy keeps headings and quoted prompts.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jupytext
+import nbformat
+
+from grader.ask import Desk
+from grader.wire import unpack
+from milestones.spec import Answer, Call, Problem
+from solutions.mistake import Edit
+
+ROOT = Path(__file__).resolve().parent.parent
+KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
+
+
+@dataclass(frozen=True)
+class LessonCell:
+    """One cell of a lesson's source: `kind` is markdown, written, code, given or exercise."""
+
+    kind: str
+    source: str
+
+    @property
+    def name(self) -> str:
+        """The name an exercise cell defines."""
+        return _definition(self.source)[0]
+
+
+def read_lesson(slug: str) -> tuple[LessonCell, ...]:
+    """Return the cells of a milestone's lesson."""
+    text = (ROOT / "solutions" / slug / "lesson.py").read_text(encoding="utf-8")
+    notebook = jupytext.reads(text, fmt="py:percent")
+    cells = []
+    for cell in notebook.cells:
+        tags = set(cell.metadata.get("tags", ()))
+        plain = "markdown" if cell.cell_type == "markdown" else "code"
+        known = tags & {"given", "exercise", "written"}
+        assert tags == known and len(tags) <= 1, f"{slug}: a cell has the tags {tags}"
+        cells.append(LessonCell(next(iter(known), plain), cell.source))
+    return tuple(cells)
+
+
+# ---------------------------------------------------------------- the two notebooks
+
+
+def solved_notebook(slug: str) -> nbformat.NotebookNode:
+    """Return the solved notebook, without outputs."""
+    return _notebook(slug, [(cell.kind, cell.source) for cell in read_lesson(slug)])
+
+
+def student_notebook(slug: str) -> nbformat.NotebookNode:
+    """Return the notebook a student starts from."""
+    return _notebook(slug, [(cell.kind, _for_student(cell)) for cell in read_lesson(slug)])
+
+
+def notebook_text(notebook: nbformat.NotebookNode) -> str:
+    """Return a notebook's file content; the same notebook gives the same bytes."""
+    return str(nbformat.writes(notebook)) + "\n"
+
+
+def _notebook(slug: str, cells: Sequence[tuple[str, str]]) -> nbformat.NotebookNode:
+    made = []
+    for number, (kind, source) in enumerate(cells):
+        markdown = kind in ("markdown", "written")
+        make = nbformat.v4.new_markdown_cell if markdown else nbformat.v4.new_code_cell
+        made.append(make(source, id=f"{slug.partition('_')[0]}-{number:02d}"))
+    metadata = {"kernelspec": KERNEL, "language_info": {"name": "python"}}
+    return nbformat.v4.new_notebook(cells=made, metadata=metadata)
+
+
+def _for_student(cell: LessonCell) -> str:
+    match cell.kind:
+        case "exercise":
+            return _stub(cell.source)
+        case "written":
+            kept = [line for line in cell.source.splitlines() if line.startswith(("#", ">"))]
+            return "\n\n".join(line for line in kept)
+    return cell.source
+
+
+def _definition(source: str) -> tuple[str, ast.stmt]:
+    body = ast.parse(source).body
+    assert len(body) == 1, f"an exercise cell is one function or one dict: {source[:60]!r}"
+    (node,) = body
+    if isinstance(node, ast.FunctionDef):
+        return node.name, node
+    assert isinstance(node, ast.AnnAssign | ast.Assign) and isinstance(node.value, ast.Dict)
+    target = node.target if isinstance(node, ast.AnnAssign) else node.targets[0]
+    assert isinstance(target, ast.Name)
+    return target.id, node
+
+
+def _stub(source: str) -> str:
+    """Return an exercise cell without its solution, cut by the syntax tree."""
+    name, node = _definition(source)
+    lines = source.splitlines()
+    if isinstance(node, ast.FunctionDef):
+        docstring = node.body[0]
+        assert ast.get_docstring(node), f"exercise {name} has no docstring"
+        kept = lines[: docstring.end_lineno]
+        indent = " " * docstring.col_offset
+        return "\n".join([*kept, f'{indent}raise NotImplementedError("{name} is yours to write")'])
+    emptied = copy.deepcopy(node)
+    assert isinstance(emptied, ast.AnnAssign | ast.Assign) and isinstance(emptied.value, ast.Dict)
+    keys = [ast.literal_eval(key) for key in emptied.value.keys if key is not None]
+    head = ast.unparse(ast.AnnAssign(ast.Name(name), ast.Name("dict"), None, 1))
+    return "\n".join([f"{head} = {{", *(f'    "{key}": None,' for key in keys), "}"])
+
+
+# ---------------------------------------------------------------- the functions, in process
+
+
+class Reference:
+    """The lesson's functions in this process, to answer the same calls a student's would."""
+
+    def __init__(self, slug: str) -> None:
+        """Run the given and exercise cells of the lesson, as a notebook in `notebooks/` would."""
+        self._cells = [c for c in read_lesson(slug) if c.kind in ("given", "exercise")]
+        self.namespace: dict[str, Any] = {"__name__": f"lesson_{slug}"}
+        with _working_in(ROOT / "notebooks"):
+            for cell in self._cells:
+                exec(compile(cell.source, f"<{slug}>", "exec"), self.namespace)
+
+    @contextmanager
+    def with_edits(self, edits: Sequence[Edit]) -> Iterator[dict[str, Any]]:
+        """Give the namespace with some of its functions edited; they are restored after."""
+        originals = {c.name: c.source for c in self._cells if c.kind == "exercise"}
+        try:
+            for edit in edits:
+                source = edit.apply(originals[edit.function])
+                exec(compile(source, f"<{edit.function}, edited>", "exec"), self.namespace)
+            yield self.namespace
+        finally:
+            for edit in edits:
+                exec(originals[edit.function], self.namespace)
+
+    def blank(self) -> dict[str, Any]:
+        """Return the namespace of the student's notebook: the same cells, unsolved."""
+        namespace: dict[str, Any] = {}
+        for cell in self._cells:
+            if cell.kind == "exercise":
+                exec(_stub(cell.source), namespace)
+        return namespace
+
+
+def answer_all(namespace: dict[str, Any], calls: Sequence[Call], questions: Path) -> dict[str, Any]:
+    """Put calls to a namespace of trusted functions, through the same packing as in a room."""
+    desk = Desk({"data": ROOT / "data", "questions": questions})
+    answers = {}
+    for call in calls:
+        packed = desk.ask(namespace, call)
+        if isinstance(packed, Problem):
+            answers[call.id] = Answer(call, problem=packed)
+        else:
+            answers[call.id] = Answer(call, unpack(*packed))
+    return answers
+
+
+@contextmanager
+def _working_in(folder: Path) -> Iterator[None]:
+    before = Path.cwd()
+    folder.mkdir(exist_ok=True)
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)

@@ -1,0 +1,131 @@
+"""Proofs that a split is fair to one milestone, judged in this process with the real checks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import milestones
+from grader.judge import judge
+from grader.report import CheckReport, Outcome
+from milestones.spec import Answers, Files, Milestone
+from solutions.exam import (
+    blank_answers,
+    mistaken_answers,
+    named_mistakes,
+    reference_answers,
+    stored_mistakes,
+    write_mistakes,
+)
+from solutions.mistake import NamedMistake
+
+MARGIN = 0.10  # of the bar: what a reference keeps between itself and every bar
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What one milestone's checks did on one split; `faults` is empty when the split is fair."""
+
+    slug: str
+    faults: tuple[str, ...]
+    reference: tuple[CheckReport, ...]
+    caught: dict[str, tuple[str, ...]]
+    seconds: float
+
+
+def prove(slug: str, folder: Path, *, margins: bool = True) -> Proof:
+    """Judge the solved, the blank and every mistaken notebook of a milestone on a split.
+
+    Stores the mistakes' answers beside the truth on the way. Without `margins` (an instructor's
+    own runs) the reference's figures are reported, not required.
+    """
+    started = time.perf_counter()
+    milestone = milestones.load(slug)
+    truth = Files(folder / "truth")
+    right = reference_answers(slug, folder)
+    mistaken = mistaken_answers(milestone, folder)
+    stored = stored_mistakes(slug, mistaken, right)
+    write_mistakes(folder, slug, stored)
+
+    def judged(answers: Answers) -> tuple[CheckReport, ...]:
+        return judge(milestone, answers, truth, stored, public=True)
+
+    reference = judged(right)
+    faults = [
+        *_solved_faults(reference, margins),
+        *_blank_faults(judged(blank_answers(slug, folder))),
+    ]
+    caught = {}
+    for mistake in named_mistakes(slug):
+        reports = judged(mistaken[mistake.name])
+        caught[mistake.name] = _failed(reports)
+        faults += _mistake_faults(mistake, reports)
+    faults += _unnamed_checks(milestone, named_mistakes(slug))
+    seconds = time.perf_counter() - started
+    return Proof(slug, tuple(f"{slug}: {f}" for f in faults), reference, caught, seconds)
+
+
+def _failed(reports: Sequence[CheckReport]) -> tuple[str, ...]:
+    return tuple(report.name for report in reports if report.outcome is Outcome.FAILED)
+
+
+def _solved_faults(reports: Sequence[CheckReport], margins: bool) -> list[str]:
+    faults = []
+    for report in reports:
+        if report.figure is not None and report.bar is not None and report.bar != 0:
+            room = _room(report.figure, report.bar)
+            if margins and room < MARGIN:
+                faults.append(
+                    f"the reference is only {room:.1%} inside the bar of {report.name} "
+                    f"({report.figure:.4f} against {report.bar:g})"
+                )
+        elif report.outcome is not Outcome.PASSED:
+            faults.append(f"the reference is {report.outcome} on {report.name}: {report.hint}")
+        if report.outcome is Outcome.BROKEN:
+            faults.append(f"{report.name} is BROKEN: {report.hint}")
+    return faults
+
+
+def _room(figure: float, bar: float) -> float:
+    """Return how far inside its bar a figure lies, as a share of what the bar allows.
+
+    A bar above one half is one to reach, on a scale that ends at 1 (R², a share of plans): what it
+    allows is its distance from 1. A cost ratio's bar lies above 1: what it allows is the excess.
+    """
+    if bar > 1:
+        return (bar - figure) / (bar - 1)
+    if bar > 0.5:
+        return (figure - bar) / (1 - bar)
+    return (bar - figure) / bar
+
+
+def _blank_faults(reports: Sequence[CheckReport]) -> list[str]:
+    return [f"the blank notebook earns {r.points:g} on {r.name}" for r in reports if r.points]
+
+
+def _mistake_faults(mistake: NamedMistake, reports: Sequence[CheckReport]) -> list[str]:
+    faults = []
+    by_name = {report.name: report for report in reports}
+    if mistake.caught_by not in by_name:
+        return [f"the mistake {mistake.name} names no check: {mistake.caught_by}"]
+    catcher = by_name[mistake.caught_by]
+    if catcher.outcome is not Outcome.FAILED:
+        faults.append(f"the mistake {mistake.name} is {catcher.outcome} on {mistake.caught_by}")
+    elif mistake.hint not in catcher.hint:
+        faults.append(f"the mistake {mistake.name} does not read its hint, but: {catcher.hint}")
+    surprises = [name for name in _failed(reports) if name not in mistake.checks]
+    if surprises:
+        faults.append(f"the mistake {mistake.name} also fails {', '.join(surprises)}")
+    faults += [
+        f"the mistake {mistake.name} breaks {r.name}: {r.hint}"
+        for r in reports
+        if r.outcome is Outcome.BROKEN
+    ]
+    return faults
+
+
+def _unnamed_checks(milestone: Milestone, mistakes: Sequence[NamedMistake]) -> list[str]:
+    named = {mistake.caught_by for mistake in mistakes}
+    return [f"no mistake is named for {c.name}" for c in milestone.checks if c.name not in named]
