@@ -51,7 +51,8 @@ def read_notebook(path: Path) -> Notebook:
     except OSError as error:
         raise BadInputError(f"{path}: cannot be read: {error.strerror}") from None
     try:
-        document = json.loads(raw.decode("utf-8-sig"))
+        text = raw.decode("utf-8-sig")
+        json.loads(text)
     except (UnicodeDecodeError, ValueError, RecursionError):
         raise BadInputError(
             f"{path}: is not a notebook ({_looks_like(raw)}); open it in JupyterLab, save it as "
@@ -60,7 +61,7 @@ def read_notebook(path: Path) -> Notebook:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # missing or duplicate cell ids do not matter here
-            notebook = nbformat.convert(nbformat.from_dict(document), 4)
+            notebook = nbformat.reads(text, as_version=4)
         cells = tuple(
             Cell(index, str(cell.source))
             for index, cell in enumerate(notebook.cells)

@@ -45,12 +45,23 @@ def _print_milestone(milestone: MilestoneReport, console: Console) -> None:
     if milestone.unreadable is not None:
         console.print(Padding(Text(milestone.unreadable, style="red"), (0, 0, 1, 2)))
         return
-    for cell in milestone.cells:
-        line = Text(f"cell {cell.cell} raised {cell.error}", style="yellow")
+    for error, cells in _by_error(milestone).items():
+        line = Text(f"{cells} raised {error}", style="yellow")
         console.print(Padding(line, (0, 0, 0, 2)))
     for check in milestone.checks:
         _print_check(check, console)
     console.print()
+
+
+def _by_error(milestone: MilestoneReport) -> dict[str, str]:
+    """Return the cells that raised, named together where they raised the same."""
+    numbers: dict[str, list[str]] = {}
+    for cell in milestone.cells:
+        numbers.setdefault(cell.error, []).append(str(cell.cell))
+    return {
+        error: f"cell{'s' if len(found) > 1 else ''} {', '.join(found)}"
+        for error, found in numbers.items()
+    }
 
 
 def _print_check(check: CheckReport, console: Console) -> None:
