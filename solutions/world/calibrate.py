@@ -89,7 +89,9 @@ def calibrate(composed: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
                 return (step_parts(runs, c).attention_ms - measured) / step
 
             _fit(fitted, keys, attention)
-    seen_weights = {(str(g), int(b)) for g, b in zip(known["gpu"], known["weight_bits"], strict=True)}
+    seen_weights = {
+        (str(g), int(b)) for g, b in zip(known["gpu"], known["weight_bits"], strict=True)
+    }
     for gpu in sorted(fitted["gpu"].unique()):
         if (gpu, 4) not in seen_weights:
             _copy(fitted, ("A100-80GB", "w4"), (gpu, "w4"), WEIGHT_NAMES)

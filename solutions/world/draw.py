@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from solutions.world.gpus import gpus_of_runs
-from solutions.world.shapes import SHAPE_COLUMNS, attention_kind, shapes_of, twin_key
+from solutions.world.shapes import SHAPE_COLUMNS, attention_kind, shape_columns, shapes_of, twin_key
 from solutions.world.step import step_ms
 
 FloatArray = npt.NDArray[np.float64]
@@ -36,6 +37,7 @@ RUN_COLUMNS = (
     "decode_step_ms",
     "tokens_per_s",
 )
+QUESTION_COLUMNS = ("model", "weight_bits", "kv_bits", "gpu", "batch_size", "context_len")
 LABEL_COLUMNS = ("decode_step_ms", "tokens_per_s")
 SIGNIFICANT_DIGITS = 6
 MEMORY_FRACTION = 0.92
@@ -43,6 +45,7 @@ MEMORY_FRACTION = 0.92
 N_TRAIN_RUNS = 12_000
 N_TEST_RUNS = 4_000
 N_UNSEEN_SHAPES = 8
+N_SPREAD = 3  # GPU, batch size and context are spread evenly
 PUBLIC_SEED = 20_260_101
 
 
@@ -50,14 +53,14 @@ PUBLIC_SEED = 20_260_101
 class Mix:
     """Which runs are sampled. Shares are chosen before the memory bound rejects what cannot fit."""
 
-    share_by_weight_bits: tuple[tuple[int, float], ...] = ((16, 0.87), (8, 0.10), (4, 0.03))
+    share_by_weight_bits: tuple[tuple[int, float], ...] = ((16, 0.89), (8, 0.09), (4, 0.02))
     share_of_8_bit_cache: float = 0.15
     share_by_gpu: tuple[tuple[str, float], ...] = (
-        ("L40S", 0.18),
-        ("A100-80GB", 0.12),
-        ("H100-80GB", 0.28),
-        ("H200", 0.24),
-        ("B200", 0.18),
+        ("L40S", 0.15),
+        ("A100-80GB", 0.10),
+        ("H100-80GB", 0.31),
+        ("H200", 0.27),
+        ("B200", 0.17),
     )
     batch_low: int = 1
     batch_high: int = 512
@@ -100,6 +103,13 @@ def fits(runs: pd.DataFrame) -> npt.NDArray[np.bool_]:
     return np.asarray(weight_bytes + cache_bytes <= allowed, dtype=np.bool_)
 
 
+def repeats(runs: pd.DataFrame, others: pd.DataFrame) -> npt.NDArray[np.bool_]:
+    """Say of each run whether a row of `others` asks the same question."""
+    columns = list(QUESTION_COLUMNS)
+    known = pd.MultiIndex.from_frame(others[columns])
+    return np.asarray(pd.MultiIndex.from_frame(runs[columns]).isin(known), dtype=np.bool_)
+
+
 def draw_runs(
     rng: np.random.Generator,
     shapes: pd.DataFrame,
@@ -108,14 +118,16 @@ def draw_runs(
     mix: Mix = PUBLIC_MIX,
     noise: Noise = PUBLIC_NOISE,
     prefix: str = "r",
+    avoid: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
     """Draw n_runs labelled runs of `shapes` (a table of shapes.shape_columns), in random order.
 
     Every shape gets the same number of runs, give or take one. A table is one sitting: each
     (model, GPU) pair in it has one session factor, drawn afresh for the table, also for pairs
     that other tables hold. Columns are RUN_COLUMNS; run_id is `prefix` and a running number.
+    No run repeats the question (QUESTION_COLUMNS) of a row of `avoid`.
     """
-    runs = _draw_questions(rng, shapes, n_runs, mix)
+    runs = _draw_questions(rng, shapes, n_runs, mix, avoid)
     step = step_ms(runs) * draw_noise(rng, runs, noise)
     runs["decode_step_ms"] = significant(step)
     tokens = 1000 * runs["batch_size"].to_numpy() / runs["decode_step_ms"].to_numpy()
@@ -136,81 +148,115 @@ def draw_noise(rng: np.random.Generator, runs: pd.DataFrame, noise: Noise) -> Fl
 
 
 def _draw_questions(
-    rng: np.random.Generator, shapes: pd.DataFrame, n_runs: int, mix: Mix
+    rng: np.random.Generator,
+    shapes: pd.DataFrame,
+    n_runs: int,
+    mix: Mix,
+    avoid: pd.DataFrame | None,
 ) -> pd.DataFrame:
-    """Draw unlabelled runs: whatever does not fit is drawn again with the same shape."""
+    """Draw unlabelled runs: what does not fit, or is asked already, is drawn again, same shape."""
+
+    def refused(runs: pd.DataFrame) -> npt.NDArray[np.bool_]:
+        repeated = np.zeros(len(runs), dtype=np.bool_) if avoid is None else repeats(runs, avoid)
+        return ~fits(runs) | repeated
+
     of_shape = np.arange(n_runs) % len(shapes)
-    gpus = {gpu.gpu: gpu for gpu in gpus_of_runs()}
-    gpu_names = np.array([name for name, _ in mix.share_by_gpu])
-    drawn = [_draw_once(rng, shapes, of_shape, gpu_names, mix)]
-    pending = np.arange(n_runs)
-    runs = _with_gpu_facts(drawn[0], gpus)
-    while True:
-        pending = pending[~fits(runs.iloc[pending])]
-        if not len(pending):
-            break
-        again = _with_gpu_facts(_draw_once(rng, shapes, of_shape[pending], gpu_names, mix), gpus)
+    spread = spread_evenly(rng, of_shape, len(shapes))
+    runs = _questions_at(rng, shapes, of_shape, spread, mix)
+    pending = np.flatnonzero(refused(runs))
+    while len(pending):
+        anew = rng.random((len(pending), N_SPREAD))
+        again = _questions_at(rng, shapes, of_shape[pending], anew, mix)
         again.index = pd.Index(pending)
         runs.loc[pending] = again
+        pending = pending[refused(again)]
     return runs.iloc[rng.permutation(n_runs)].reset_index(drop=True)
 
 
-def _draw_once(
+def spread_evenly(
+    rng: np.random.Generator, of_shape: npt.NDArray[np.int64], n_shapes: int
+) -> FloatArray:
+    """Draw points in the unit cube, (n, 3), that cover it evenly within each shape.
+
+    An additive sequence with the generalised golden ratio, shifted at random for each shape: a
+    shape's few dozen runs then cover GPUs, batch sizes and contexts alike in every table, where
+    independent draws would leave the fastest corner empty in one and crowded in the next.
+    """
+    golden = 1.2207440846057596  # the root of x**4 = x + 1
+    steps = golden ** -np.arange(1.0, N_SPREAD + 1)
+    turn = np.arange(len(of_shape)) // n_shapes
+    shift = rng.random((n_shapes, N_SPREAD))
+    return np.asarray((shift[of_shape] + turn[:, None] * steps) % 1.0, dtype=np.float64)
+
+
+def _questions_at(
     rng: np.random.Generator,
     shapes: pd.DataFrame,
     of_shape: npt.NDArray[np.int64],
-    gpu_names: npt.NDArray[np.str_],
+    spread: FloatArray,
     mix: Mix,
 ) -> pd.DataFrame:
+    """Make runs of the given shapes, one for each point of the cube (GPU, batch, context)."""
     n = len(of_shape)
-    runs = shapes.iloc[of_shape][[*SHAPE_COLUMNS, "max_context"]].reset_index(drop=True)
+    runs = shapes.iloc[of_shape][list(SHAPE_COLUMNS)].reset_index(drop=True)
     bits, shares = zip(*mix.share_by_weight_bits, strict=True)
     runs["weight_bits"] = rng.choice(np.array(bits, dtype=np.int64), n, p=shares)
     runs["kv_bits"] = np.where(rng.random(n) < mix.share_of_8_bit_cache, 8, 16).astype(np.int64)
-    runs["gpu"] = rng.choice(gpu_names, n, p=[share for _, share in mix.share_by_gpu])
-    batch = _log_uniform(rng, np.full(n, mix.batch_low), np.full(n, mix.batch_high))
+    bounds = np.cumsum([share for _, share in mix.share_by_gpu])
+    of_gpu = np.searchsorted(bounds[:-1] / bounds[-1], spread[:, 0], side="right")
+    gpus = {gpu.gpu: gpu for gpu in gpus_of_runs()}
+    chosen = [gpus[name] for name, _ in mix.share_by_gpu]
+    runs["gpu"] = np.array([gpu.gpu for gpu in chosen], dtype=object)[of_gpu]
+    runs["gpu_memory_gb"] = np.array([gpu.gpu_memory_gb for gpu in chosen])[of_gpu]
+    runs["gpu_bandwidth_gbps"] = np.array([gpu.gpu_bandwidth_gbps for gpu in chosen])[of_gpu]
+    runs["gpu_tflops"] = np.array([gpu.gpu_tflops for gpu in chosen])[of_gpu]
+    low, high = np.full(n, mix.batch_low), np.full(n, mix.batch_high)
+    batch = _log_uniform(spread[:, 1], low, high)
     power_of_two = 2 ** np.round(np.log2(batch)).astype(np.int64)
-    whole = rng.random(n) < mix.share_of_power_of_two_batches
-    runs["batch_size"] = np.where(whole, power_of_two, batch)
-    longest = np.minimum(runs["max_context"].to_numpy(), mix.context_high)
-    runs["context_len"] = _log_uniform(rng, np.full(n, mix.context_low), longest)
-    return runs.drop(columns="max_context")
-
-
-def _log_uniform(
-    rng: np.random.Generator, low: npt.NDArray[np.int64], high: npt.NDArray[np.int64]
-) -> npt.NDArray[np.int64]:
-    """Draw whole numbers, each decade alike, from low to high, both included."""
-    exponent = rng.uniform(np.log(low - 0.499), np.log(high + 0.499))
-    return np.asarray(np.clip(np.rint(np.exp(exponent)), low, high), dtype=np.int64)
-
-
-def _with_gpu_facts(runs: pd.DataFrame, gpus: dict[str, object]) -> pd.DataFrame:
-    for fact in ("gpu_memory_gb", "gpu_bandwidth_gbps", "gpu_tflops"):
-        runs[fact] = runs["gpu"].map({name: getattr(gpu, fact) for name, gpu in gpus.items()})
+    is_power = rng.random(n) < mix.share_of_power_of_two_batches
+    runs["batch_size"] = np.where(is_power, power_of_two, batch)
+    longest = np.minimum(shapes["max_context"].to_numpy()[of_shape], mix.context_high)
+    runs["context_len"] = _log_uniform(spread[:, 2], np.full(n, mix.context_low), longest)
     return runs
 
 
+def _log_uniform(
+    unit: FloatArray, low: npt.NDArray[np.int64], high: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
+    """Turn numbers of the unit interval into whole numbers, each octave from low to high alike."""
+    bottom, top = np.log(low - 0.499), np.log(high + 0.499)
+    return np.asarray(
+        np.clip(np.rint(np.exp(bottom + unit * (top - bottom))), low, high), dtype=np.int64
+    )
+
+
 def _half_unseen(
-    rng: np.random.Generator, seen: pd.DataFrame, unseen: pd.DataFrame, prefix: str
+    rng: np.random.Generator, unseen: pd.DataFrame, avoid: pd.DataFrame, prefix: str
 ) -> pd.DataFrame:
     """Draw 4,000 runs in one sitting, half of them on the unseen shapes, in random order."""
     half = N_TEST_RUNS // 2
-    runs = pd.concat(
-        [draw_runs(rng, seen, half), draw_runs(rng, unseen, N_TEST_RUNS - half)],
-        ignore_index=True,
-    )
+    seen_runs = draw_runs(rng, shapes_of("train"), half, avoid=avoid)
+    unseen_runs = draw_runs(rng, unseen, N_TEST_RUNS - half)
+    runs = pd.concat([seen_runs, unseen_runs], ignore_index=True)
     runs = runs.iloc[rng.permutation(N_TEST_RUNS)].reset_index(drop=True)
     runs["run_id"] = [f"{prefix}{i:05d}" for i in range(N_TEST_RUNS)]
     return runs
 
 
 def draw_public() -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Draw the public data: 12,000 runs of 40 shapes, and 4,000 with half of 8 further shapes."""
+    """Draw the public data: 12,000 runs of 40 shapes, and 4,000 with half of 8 further shapes.
+
+    The same bytes on every call: the seed is PUBLIC_SEED.
+    """
+    train, validation = _public()
+    return train.copy(), validation.copy()
+
+
+@cache
+def _public() -> tuple[pd.DataFrame, pd.DataFrame]:
     rng = np.random.default_rng(PUBLIC_SEED)
     train = draw_runs(rng, shapes_of("train"), N_TRAIN_RUNS, prefix="t")
-    validation = _half_unseen(rng, shapes_of("train"), shapes_of("validation"), "v")
-    return train, validation
+    return train, _half_unseen(rng, shapes_of("validation"), train, "v")
 
 
 def draw_hidden(rng: np.random.Generator) -> pd.DataFrame:
@@ -218,24 +264,53 @@ def draw_hidden(rng: np.random.Generator) -> pd.DataFrame:
 
     The 8 shapes come from the pool and are no twins of each other or of the 48 public shapes.
     The other half is of the 40 train shapes, in sessions of its own: a (model, GPU) pair that
-    the public data holds was measured again on another day, so its session factor is new.
+    the public data holds was measured again on another day, so its session factor is new. No
+    question of the public data is repeated.
     """
-    return _half_unseen(rng, shapes_of("train"), draw_unseen_shapes(rng), "h")
+    avoid = pd.concat(_public(), ignore_index=True)
+    return _half_unseen(rng, draw_unseen_shapes(rng), avoid, "h")
 
 
 def draw_unseen_shapes(rng: np.random.Generator) -> pd.DataFrame:
-    """Draw 8 shapes of the pool: 2 of each quarter by size, 1 or 2 MQA, 2 MHA or more, 3 GQA."""
+    """Draw 8 shapes of the pool, no twins, with every attention kind among them.
+
+    Two come from each quarter by size (quarters of the train shapes), one from the faster half
+    of that quarter and one from the slower, so that hidden sets are alike in difficulty; 1 or 2
+    are MQA, 2 or more MHA, 3 or more GQA.
+    """
     pool = shapes_of("pool")
     pool["twin"] = twin_key(pool)
-    pool["quarter"] = pd.qcut(pool["params_b"].rank(method="first"), 4, labels=False)
+    pool = pool.drop_duplicates("twin").reset_index(drop=True)
+    edges = shapes_of("train")["params_b"].quantile([0.25, 0.5, 0.75]).to_numpy()
+    pool["quarter"] = np.searchsorted(edges, pool["params_b"].to_numpy())
+    speed = nominal_tokens_per_s(pool)
+    pool["fast"] = speed > speed.groupby(pool["quarter"]).transform("median")
     while True:
-        order = pool.iloc[rng.permutation(len(pool))].drop_duplicates("twin")
-        chosen = order.groupby("quarter").head(N_UNSEEN_SHAPES // 4)
+        order = pool.iloc[rng.permutation(len(pool))]
+        chosen = order.groupby(["quarter", "fast"]).head(1)
         kinds = attention_kind(chosen).value_counts()
         if 1 <= kinds.get("MQA", 0) <= 2 and kinds.get("MHA", 0) >= 2 and kinds.get("GQA", 0) >= 3:
             break
     chosen = chosen.sort_values("params_b", kind="stable")
-    return chosen.drop(columns=["twin", "quarter"]).reset_index(drop=True)
+    return shape_columns(chosen)
+
+
+def nominal_tokens_per_s(shapes: pd.DataFrame) -> pd.Series:
+    """Noise-free throughput of each shape on the fastest GPU, 256 sequences of 1,024 tokens.
+
+    Only ranks shapes by speed: whether the run would fit is not asked.
+    """
+    fastest = gpus_of_runs()[-1]
+    runs = shapes.assign(
+        weight_bits=16,
+        kv_bits=16,
+        gpu=fastest.gpu,
+        gpu_bandwidth_gbps=fastest.gpu_bandwidth_gbps,
+        gpu_tflops=fastest.gpu_tflops,
+        batch_size=256,
+        context_len=1024,
+    )
+    return pd.Series(1000 * 256 / step_ms(runs), index=shapes.index)
 
 
 def draw_tables(rng: np.random.Generator, n_tables: int, n_rows: int) -> list[pd.DataFrame]:

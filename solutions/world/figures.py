@@ -34,8 +34,8 @@ RAW_COLUMNS = (
 
 # The roofline's overhead: nominal milliseconds per layer and per sequence.
 OVERHEAD_MS_PER_LAYER = 0.04
-OVERHEAD_MS_PER_SEQUENCE = 0.002
-OVERHEAD_MS_PER_LAYER_AND_SEQUENCE = 0.00005
+OVERHEAD_MS_PER_SEQUENCE = 0.0015
+OVERHEAD_MS_PER_LAYER_AND_SEQUENCE = 0.00003
 
 
 @dataclass(frozen=True)
@@ -178,9 +178,7 @@ def traffic_score(train: pd.DataFrame, test: pd.DataFrame) -> Score:
     return score_step(test, base_test * np.exp(learned))
 
 
-def raw_boosting_score(
-    train: pd.DataFrame, test: pd.DataFrame, settings: dict[str, Any]
-) -> Score:
+def raw_boosting_score(train: pd.DataFrame, test: pd.DataFrame, settings: dict[str, Any]) -> Score:
     """Score boosting on the 14 raw columns with the given LightGBM settings."""
     columns = list(RAW_COLUMNS)
     target = np.log(_float(train, "decode_step_ms"))
