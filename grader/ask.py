@@ -22,7 +22,10 @@ class Desk:
     """Where questions are read and results of earlier calls are kept, in the student's process."""
 
     def __init__(self, roots: Mapping[str, Path]) -> None:
-        """`roots` maps `data` and `questions` to the folders that calls name them by."""
+        """`roots` maps `data` and `questions` to the folders that calls name them by.
+
+        A file below `overlay`, where given, stands in for the one of that name in `data`.
+        """
         self._roots = roots
         self._read: dict[str, Any] = {}
         self._kept: dict[str, Any] = {}
@@ -107,6 +110,10 @@ class Desk:
 
     def _path(self, path: str) -> Path:
         root, _, rest = path.partition("/")
+        if root == "data" and "overlay" in self._roots:
+            other = self._roots["overlay"] / rest
+            if other.is_file():
+                return other
         return self._roots[root] / rest
 
 

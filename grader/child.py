@@ -1,6 +1,6 @@
 """The student's process: runs a notebook's cells with IPython and answers the grader's calls.
 
-Started by `grader.room` as `python -m grader.child`. Requests come in on standard input and
+Started by `grader.room`. Requests come in on standard input and
 replies leave on standard output; before any cell runs, both are moved to private descriptors, so
 that whatever the notebook prints goes to standard error and cannot be mistaken for a reply.
 """
@@ -83,7 +83,8 @@ def _start_shell() -> Any:
     config.InteractiveShell.xmode = "Minimal"
     shell = InteractiveShell.instance(config=config)
     # A plot is drawn when the student looks at it; the grader reads no pictures.
-    shell.display_formatter.active_types = ["text/plain"]
+    formatter: Any = shell.display_formatter
+    formatter.active_types = ["text/plain"]
     if "" not in sys.path:
         sys.path.insert(0, "")  # as in a Jupyter kernel: modules the notebook wrote can be imported
     warnings.resetwarnings()
@@ -94,8 +95,8 @@ def _start_shell() -> Any:
 def _run_cell(shell: Any, source: str) -> str | None:
     try:
         result = shell.run_cell(source, store_history=True)
-    except BaseException as error:  # run_cell catches what cells raise, unless a cell replaced it
-        return describe(error)
+    except BaseException as escaped:  # run_cell catches what cells raise, unless one replaced it
+        return describe(escaped)
     error = result.error_before_exec or result.error_in_exec
     return None if error is None else describe(error)
 
@@ -106,7 +107,3 @@ def _flush() -> None:
             stream.flush()
         except Exception:  # the notebook may have replaced or closed its streams
             continue
-
-
-if __name__ == "__main__":
-    main()

@@ -11,7 +11,7 @@ from grader.errors import BadInputError
 from grader.judge import all_broken, all_failed, judge, read_mistakes
 from grader.notebook import Cell, Notebook, read_notebook
 from grader.report import CellError, CheckReport, MilestoneReport
-from grader.room import Limits, RoomError, open_room
+from grader.room import Limits, Places, RoomError, open_room
 from grader.split import Split
 from milestones.spec import Answer, Answers, Call, Milestone
 
@@ -53,7 +53,8 @@ def grade(
         )
     try:
         calls = milestone.calls(split.questions)
-        transcripts = _run_all(milestone.runs, notebook, calls, split, data, bounds, progress)
+        places = Places(data, split.folder / "questions", split.overlay(milestone.slug))
+        transcripts = _run_all(milestone.runs, notebook, calls, places, bounds, progress)
     except RoomError as error:
         return _report(milestone, notebook, all_broken(milestone, f"{error}."))
     first, *later = transcripts
@@ -80,17 +81,14 @@ def _run_all(
     runs: int,
     notebook: Notebook,
     calls: list[Call],
-    split: Split,
-    data: Path,
+    places: Places,
     limits: Limits,
     progress: Progress,
 ) -> list[Transcript]:
     """Run the notebook as often as asked, side by side, each from a fresh start."""
     with ThreadPoolExecutor(max_workers=runs) as pool:
         futures = [
-            pool.submit(
-                _run_once, notebook.cells, calls, split, data, limits, silent if i else progress
-            )
+            pool.submit(_run_once, notebook.cells, calls, places, limits, silent if i else progress)
             for i in range(runs)
         ]
         return [future.result() for future in futures]
@@ -99,15 +97,14 @@ def _run_all(
 def _run_once(
     cells: tuple[Cell, ...],
     calls: list[Call],
-    split: Split,
-    data: Path,
+    places: Places,
     limits: Limits,
     progress: Progress,
 ) -> Transcript:
     errors: list[CellError] = []
     answers: dict[str, Answer] = {}
     total = len(cells) + len(calls)
-    with open_room(data, split.folder / "questions", limits) as room:
+    with open_room(places, limits) as room:
         for done, cell in enumerate(cells):
             progress(f"running cell {cell.index}", done, total)
             error = room.run_cell(cell)

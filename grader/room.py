@@ -32,7 +32,18 @@ from grader.wire import MAX_BYTES, MalformedError, unpack
 from milestones.spec import Answer, Call, Problem
 
 POLL_S = 0.05
+PACKAGES = Path(__file__).resolve().parent.parent
+# The child runs this very copy of the grader, whatever else is installed, and then forgets the
+# path, so that a notebook's imports are those of any notebook.
+START_CHILD = (
+    "import sys; sys.path.insert(0, sys.argv.pop(1)); from grader.child import main; "
+    "del sys.path[0]; main()"
+)
 CPU_TICK_S = 0.02  # process CPU times come in ticks of 10 ms: two of them are measurement error
+
+
+Reply = tuple[dict[str, Any], bytes]
+"""A message from the child: its header and its payload."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +57,19 @@ class Limits:
     output_bytes: int = 200 * 2**20  # an honest print of 100 MB passes
 
 
+@dataclass(frozen=True)
+class Places:
+    """What a room is furnished with: the public data and the questions of a split.
+
+    `overlay`, where a split has one, holds files that stand in for those of `data` (an
+    instructor's own training runs).
+    """
+
+    data: Path
+    questions: Path
+    overlay: Path | None = None
+
+
 class RoomError(Exception):
     """The grader could not set up a room: our fault or the machine's, never the student's."""
 
@@ -53,17 +77,17 @@ class RoomError(Exception):
 class Room:
     """One process for one run of one notebook. After it has stopped, `stopped` says why."""
 
-    def __init__(self, folder: Path, data: Path, questions: Path | None, limits: Limits) -> None:
+    def __init__(self, folder: Path, places: Places, limits: Limits) -> None:
         """Start the process with its work folder below `folder`."""
         self._limits = limits
         self.stopped: str | None = None
         self._output_bytes = 0
-        work = _furnish(folder, data)
-        roots = {"data": str(work.parent / "data"), "questions": str(questions or work)}
+        work = _furnish(folder, places)
+        roots = {"data": str(work.parent / "data"), "questions": str(places.questions)}
         settings = {"roots": roots, "address_space_bytes": 3 * limits.memory_bytes}
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "grader.child", json.dumps(settings)],
+                [sys.executable, "-P", "-c", START_CHILD, str(PACKAGES), json.dumps(settings)],
                 cwd=work,
                 env=_environment(folder),
                 stdin=subprocess.PIPE,
@@ -74,7 +98,7 @@ class Room:
         except OSError as error:
             raise RoomError(f"the notebook's process could not be started: {error}") from error
         self._watched = psutil.Process(self._process.pid)
-        self._replies: queue.Queue[tuple[dict[str, Any], bytes] | None] = queue.Queue()
+        self._replies: queue.Queue[Reply | None] = queue.Queue()
         self._tail = b""
         self._threads = [
             threading.Thread(target=self._listen, daemon=True),
@@ -138,7 +162,7 @@ class Room:
 
     def _request(
         self, header: dict[str, Any], payload: bytes, where: str, cpu_s: float
-    ) -> tuple[dict[str, Any], bytes] | None:
+    ) -> Reply | None:
         if self.stopped:
             return None
         if not self._replies.empty():
@@ -149,30 +173,37 @@ class Room:
             return self._stop(self._how_it_ended(where))
         return self._wait(where, cpu_s)
 
-    def _wait(self, where: str, cpu_s: float) -> tuple[dict[str, Any], bytes] | None:
+    def _wait(self, where: str, cpu_s: float) -> Reply | None:
         started, cpu_before = time.monotonic(), self._cpu_s()
         while True:
             try:
                 reply = self._replies.get(timeout=POLL_S)
             except queue.Empty:
-                if self._cpu_s() - cpu_before > cpu_s:
-                    return self._stop(f"was stopped after {cpu_s:g} CPU seconds {where}")
-                if time.monotonic() - started > cpu_s * self._limits.wall_per_cpu:
-                    waited = cpu_s * self._limits.wall_per_cpu
-                    return self._stop(f"was stopped after {waited:g} seconds of waiting {where}")
-                if self._memory_bytes() > self._limits.memory_bytes:
-                    gib = self._limits.memory_bytes / 2**30
-                    return self._stop(f"was stopped at {gib:g} GiB of memory {where}")
-                if self._output_bytes > self._limits.output_bytes:
-                    megabytes = self._limits.output_bytes / 1e6
-                    return self._stop(f"was stopped after printing {megabytes:,.0f} MB {where}")
+                why = self._limit_hit(cpu_s, cpu_before, started)
+                if why is not None:
+                    return self._stop(f"was stopped {why} {where}")
                 continue
             return reply if reply is not None else self._stop(self._how_it_ended(where))
 
-    def _stop(self, why: str) -> None:
+    def _limit_hit(self, cpu_s: float, cpu_before: float, started: float) -> str | None:
+        """Return how a bound was passed, or None while all are kept."""
+        wall_s = cpu_s * self._limits.wall_per_cpu
+        if self._cpu_s() - cpu_before > cpu_s:
+            return f"after {cpu_s:g} CPU seconds"
+        if time.monotonic() - started > wall_s:
+            return f"after {wall_s:g} seconds of waiting"
+        if self._memory_bytes() > self._limits.memory_bytes:
+            return f"at {self._limits.memory_bytes / 2**30:g} GiB of memory"
+        if self._output_bytes > self._limits.output_bytes:
+            return f"after printing {self._limits.output_bytes / 1e6:,.0f} MB"
+        return None
+
+    def _stop(self, why: str) -> Reply | None:
+        """Note the first reason, end the process, and stand in for the reply that never comes."""
         if self.stopped is None:
             self.stopped = why
         self._end()
+        return None
 
     def _how_it_ended(self, where: str) -> str:
         try:
@@ -235,11 +266,11 @@ class Room:
 
 
 @contextlib.contextmanager
-def open_room(data: Path, questions: Path, limits: Limits) -> Iterator[Room]:
+def open_room(places: Places, limits: Limits) -> Iterator[Room]:
     """Open a room in a fresh temporary folder, and leave nothing behind."""
     folder = Path(tempfile.mkdtemp(prefix="kv-capacity-"))
     try:
-        room = Room(folder, data, questions, limits)
+        room = Room(folder, places, limits)
         try:
             yield room
         finally:
@@ -248,12 +279,14 @@ def open_room(data: Path, questions: Path, limits: Limits) -> Iterator[Room]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _furnish(folder: Path, data: Path) -> Path:
+def _furnish(folder: Path, places: Places) -> Path:
     """Lay out the work folder as a clone is: `notebooks/` to run in, `data/` beside it."""
     work = folder / "notebooks"
     work.mkdir()
     # The public split holds truth, and truth is never an input of a process with student code.
-    shutil.copytree(data, folder / "data", ignore=shutil.ignore_patterns("public_split"))
+    shutil.copytree(places.data, folder / "data", ignore=shutil.ignore_patterns("public_split"))
+    if places.overlay is not None:
+        shutil.copytree(places.overlay, folder / "data", dirs_exist_ok=True)
     return work
 
 

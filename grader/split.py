@@ -31,6 +31,11 @@ class Split:
         """Labels and expected answers, for the judge alone."""
         return Files(self.folder / "truth")
 
+    def overlay(self, slug: str) -> Path | None:
+        """Return the files that stand in for public data in this milestone, where there are any."""
+        folder = self.folder / "questions" / slug / "data"
+        return folder if folder.is_dir() else None
+
 
 def sha256_of(path: Path) -> str:
     """Return the SHA-256 of a file's bytes, in hex."""

@@ -230,7 +230,8 @@ def check(
     def make(judge: Judge) -> Check:
         name = getattr(judge, "__name__", "")
         sentence = " ".join((judge.__doc__ or "").split())
-        assert name and sentence, "a check needs a name and a sentence for the student"
+        assert name, "a check is made of a named function"
+        assert sentence, f"the check {name} needs a docstring for the student"
         return Check(name, sentence, points, tuple(topics), judge, tuple(needs))
 
     return make

@@ -6,7 +6,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -21,10 +21,12 @@ from grader.split import SCHEMA, file_hashes
 from milestones.runs import LABELS
 from milestones.spec import Answers, Files, Milestone
 from solutions.draft import Source, write_content
+from solutions.instructor_runs import OwnRuns
 from solutions.lesson import ROOT, Reference, answer_all
 from solutions.mistake import NamedMistake
 from solutions.world.draw import draw_hidden, write_csv
 
+MODEL_MILESTONES = ("m5_roofline", "m6_memory_traffic")
 SEED_BYTES = 32
 COMMITMENT_PREFIX = b"kv-capacity split seed\n"
 
@@ -35,13 +37,13 @@ def named_mistakes(slug: str) -> tuple[NamedMistake, ...]:
     return mistakes
 
 
-@lru_cache(maxsize=None)
+@cache
 def reference(slug: str) -> Reference:
     """Return the lesson's functions; they are run once in a process."""
     return Reference(slug)
 
 
-@lru_cache(maxsize=1)
+@cache
 def public_train() -> pd.DataFrame:
     """Return the 12,000 public training runs."""
     return Files(ROOT / "data").table("train.csv")
@@ -64,15 +66,16 @@ def write_questions(
     folder: Path,
     seed: bytes,
     attempt: int,
-    runs: pd.DataFrame | None = None,
+    own: OwnRuns | None = None,
     slugs: Sequence[str] = milestones.SLUGS,
 ) -> pd.DataFrame:
     """Write `questions/` and `truth/` of the milestones; return the split's labelled runs.
 
-    Without `runs`, fresh ones are drawn from the world.
+    Without an instructor's `own` runs, fresh ones are drawn from the world; with them, the model
+    milestones train on their training part.
     """
     rng = generators(seed, attempt)
-    drawn = draw_hidden(rng["runs"]) if runs is None else runs
+    drawn = draw_hidden(rng["runs"]) if own is None else own.test
     questions, truth = folder / "questions", folder / "truth"
     shutil.rmtree(folder, ignore_errors=True)
     questions.mkdir(parents=True)
@@ -83,6 +86,10 @@ def write_questions(
         draft = import_module(f"solutions.{slug}.oracle").draw(
             Source(rng[slug], drawn, public_train())
         )
+        if own is not None and own.train is not None and slug in MODEL_MILESTONES:
+            overlay = questions / slug / "data"
+            overlay.mkdir(parents=True)
+            write_csv(own.train, overlay / "train.csv")
         for name, content in draft.questions.items():
             write_content(questions / slug / name, content)
         for name, content in draft.truth.items():
@@ -93,13 +100,13 @@ def write_questions(
 def reference_answers(slug: str, folder: Path) -> Answers:
     """Return the solved functions' answers to the split's calls."""
     calls = milestones.load(slug).calls(Files(folder / "questions"))
-    return Answers(answer_all(reference(slug).namespace, calls, folder / "questions"))
+    return Answers(answer_all(reference(slug).namespace, calls, folder / "questions", slug))
 
 
 def blank_answers(slug: str, folder: Path) -> Answers:
     """Return the blank notebook's answers to the split's calls."""
     calls = milestones.load(slug).calls(Files(folder / "questions"))
-    return Answers(answer_all(reference(slug).blank(), calls, folder / "questions"))
+    return Answers(answer_all(reference(slug).blank(), calls, folder / "questions", slug))
 
 
 def mistaken_answers(milestone: Milestone, folder: Path) -> dict[str, Answers]:
@@ -108,7 +115,9 @@ def mistaken_answers(milestone: Milestone, folder: Path) -> dict[str, Answers]:
     answered = {}
     for mistake in named_mistakes(milestone.slug):
         with reference(milestone.slug).with_edits(mistake.edits) as namespace:
-            answered[mistake.name] = Answers(answer_all(namespace, calls, folder / "questions"))
+            answered[mistake.name] = Answers(
+                answer_all(namespace, calls, folder / "questions", milestone.slug)
+            )
     return answered
 
 

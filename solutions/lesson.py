@@ -13,7 +13,6 @@
 from __future__ import annotations
 
 import ast
-import copy
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -55,7 +54,8 @@ def read_lesson(slug: str) -> tuple[LessonCell, ...]:
         tags = set(cell.metadata.get("tags", ()))
         plain = "markdown" if cell.cell_type == "markdown" else "code"
         known = tags & {"given", "exercise", "written"}
-        assert tags == known and len(tags) <= 1, f"{slug}: a cell has the tags {tags}"
+        if tags != known or len(tags) > 1:
+            raise ValueError(f"{slug}: a cell has the tags {tags}; see solutions/lesson.py")
         cells.append(LessonCell(next(iter(known), plain), cell.source))
     return tuple(cells)
 
@@ -85,7 +85,8 @@ def _notebook(slug: str, cells: Sequence[tuple[str, str]]) -> nbformat.NotebookN
         make = nbformat.v4.new_markdown_cell if markdown else nbformat.v4.new_code_cell
         made.append(make(source, id=f"{slug.partition('_')[0]}-{number:02d}"))
     metadata = {"kernelspec": KERNEL, "language_info": {"name": "python"}}
-    return nbformat.v4.new_notebook(cells=made, metadata=metadata)
+    notebook: nbformat.NotebookNode = nbformat.v4.new_notebook(cells=made, metadata=metadata)
+    return notebook
 
 
 def _for_student(cell: LessonCell) -> str:
@@ -98,33 +99,31 @@ def _for_student(cell: LessonCell) -> str:
     return cell.source
 
 
-def _definition(source: str) -> tuple[str, ast.stmt]:
+def _definition(source: str) -> tuple[str, ast.FunctionDef | ast.Dict]:
+    """Return the name an exercise cell defines, and its function or its dict."""
     body = ast.parse(source).body
-    assert len(body) == 1, f"an exercise cell is one function or one dict: {source[:60]!r}"
-    (node,) = body
-    if isinstance(node, ast.FunctionDef):
-        return node.name, node
-    assert isinstance(node, ast.AnnAssign | ast.Assign) and isinstance(node.value, ast.Dict)
-    target = node.target if isinstance(node, ast.AnnAssign) else node.targets[0]
-    assert isinstance(target, ast.Name)
-    return target.id, node
+    match body:
+        case [ast.FunctionDef(name=name) as function]:
+            return name, function
+        case [ast.AnnAssign(target=ast.Name(id=name), value=ast.Dict() as values)]:
+            return name, values
+        case [ast.Assign(targets=[ast.Name(id=name)], value=ast.Dict() as values)]:
+            return name, values
+    raise ValueError(f"an exercise cell is one function or one dict: {source[:60]!r}")
 
 
 def _stub(source: str) -> str:
     """Return an exercise cell without its solution, cut by the syntax tree."""
     name, node = _definition(source)
-    lines = source.splitlines()
-    if isinstance(node, ast.FunctionDef):
-        docstring = node.body[0]
-        assert ast.get_docstring(node), f"exercise {name} has no docstring"
-        kept = lines[: docstring.end_lineno]
-        indent = " " * docstring.col_offset
-        return "\n".join([*kept, f'{indent}raise NotImplementedError("{name} is yours to write")'])
-    emptied = copy.deepcopy(node)
-    assert isinstance(emptied, ast.AnnAssign | ast.Assign) and isinstance(emptied.value, ast.Dict)
-    keys = [ast.literal_eval(key) for key in emptied.value.keys if key is not None]
-    head = ast.unparse(ast.AnnAssign(ast.Name(name), ast.Name("dict"), None, 1))
-    return "\n".join([f"{head} = {{", *(f'    "{key}": None,' for key in keys), "}"])
+    if isinstance(node, ast.Dict):
+        keys = [ast.literal_eval(key) for key in node.keys if key is not None]
+        return "\n".join([f"{name}: dict = {{", *(f'    "{key}": None,' for key in keys), "}"])
+    docstring = node.body[0]
+    if ast.get_docstring(node) is None or docstring.end_lineno is None:
+        raise ValueError(f"the exercise {name} has no docstring")
+    kept = source.splitlines()[: docstring.end_lineno]
+    indent = " " * docstring.col_offset
+    return "\n".join([*kept, f'{indent}raise NotImplementedError("{name} is yours to write")'])
 
 
 # ---------------------------------------------------------------- the functions, in process
@@ -163,9 +162,12 @@ class Reference:
         return namespace
 
 
-def answer_all(namespace: dict[str, Any], calls: Sequence[Call], questions: Path) -> dict[str, Any]:
+def answer_all(
+    namespace: dict[str, Any], calls: Sequence[Call], questions: Path, slug: str
+) -> dict[str, Answer]:
     """Put calls to a namespace of trusted functions, through the same packing as in a room."""
-    desk = Desk({"data": ROOT / "data", "questions": questions})
+    overlay = questions / slug / "data"
+    desk = Desk({"data": ROOT / "data", "questions": questions, "overlay": overlay})
     answers = {}
     for call in calls:
         packed = desk.ask(namespace, call)

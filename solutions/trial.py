@@ -1,4 +1,4 @@
-"""`python -m solutions trial`: one milestone's checks on a throwaway split, for whoever writes them."""
+"""`python -m solutions trial`: one milestone's checks on a throwaway split, while writing them."""
 
 from __future__ import annotations
 

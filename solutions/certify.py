@@ -1,0 +1,134 @@
+"""The certificate of a split: section by section, what was measured on it and what was proved."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import Future, ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+import milestones
+from milestones.runs import COLUMNS, LABELS, RAW_COLUMNS
+from milestones.spec import Files
+from solutions.exam import public_train
+from solutions.lesson import ROOT
+from solutions.proof import Proof, prove
+from solutions.world.bands import BANDS, Band
+from solutions.world.figures import measure
+
+MAX_RANK_CORRELATION = 0.95  # a single raw column that nearly orders the labels would be a shortcut
+WORKERS = 2
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What was found out about one split; it is fair when `faults` is empty."""
+
+    figures: dict[str, float]
+    proofs: tuple[Proof, ...]
+    repeated_rows: int
+    top_rank_correlation: tuple[str, str, float]
+    faults: tuple[str, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the certificate as it is written into the split."""
+        column, label, value = self.top_rank_correlation
+        return {
+            "schema": 1,
+            "fair": not self.faults,
+            "figures": {
+                band.name: {
+                    "value": round(self.figures[band.name], 4),
+                    "low": band.low,
+                    "high": band.high,
+                }
+                for band in BANDS
+            },
+            "reference": {
+                proof.slug: {
+                    "points": sum(check.points for check in proof.reference),
+                    "points_max": sum(check.points_max for check in proof.reference),
+                    "figures": {
+                        check.name: {"figure": round(check.figure, 4), "bar": check.bar}
+                        for check in proof.reference
+                        if check.figure is not None
+                    },
+                }
+                for proof in self.proofs
+            },
+            "mistakes_caught": {
+                proof.slug: {name: list(checks) for name, checks in proof.caught.items()}
+                for proof in self.proofs
+            },
+            "questions_that_repeat_a_public_row": self.repeated_rows,
+            "top_rank_correlation": {"column": column, "label": label, "value": round(value, 4)},
+            "faults": list(self.faults),
+        }
+
+
+def certify(folder: Path, runs: pd.DataFrame, *, required: bool = True) -> Certificate:
+    """Measure and prove everything about a split whose questions and truth are written.
+
+    With `required` false (an instructor's own runs) figures are reported, not required.
+    """
+    with _pool() as pool:
+        slow_first = sorted(milestones.SLUGS, key=lambda slug: slug < "m5")
+        waiting: dict[str, Future[Proof]] = {
+            slug: pool.submit(prove, slug, folder, margins=required) for slug in slow_first
+        }
+        figures_waiting = pool.submit(measure, public_train(), runs)
+        proofs = tuple(waiting[slug].result() for slug in milestones.SLUGS)
+        figures = figures_waiting.result()
+    repeated = repeated_rows(folder)
+    top = top_rank_correlation(runs)
+    faults = [fault for proof in proofs for fault in proof.faults]
+    if required:
+        faults += [
+            _outside(band, figures[band.name])
+            for band in BANDS
+            if not band.holds(figures[band.name])
+        ]
+        if top[2] > MAX_RANK_CORRELATION:
+            faults.append(f"{top[0]} alone nearly orders {top[1]}: rank correlation {top[2]:.3f}")
+    if repeated:
+        faults.append(f"{repeated} questions repeat a public row")
+    return Certificate(figures, proofs, repeated, top, tuple(faults))
+
+
+def _outside(band: Band, value: float) -> str:
+    return f"{band.name} is {value:.4f}, outside {band.low:g} to {band.high:g}"
+
+
+def _pool() -> ProcessPoolExecutor:
+    # One thread a process: two LightGBM fits side by side would spin against each other.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    return ProcessPoolExecutor(WORKERS, mp_context=get_context("spawn"))
+
+
+def repeated_rows(folder: Path) -> int:
+    """Return how many question rows of the split stand, label aside, in the public data."""
+    asked = [column for column in COLUMNS if column not in (*LABELS, "run_id")]
+    data = Files(ROOT / "data")
+    public = pd.concat([data.table("train.csv"), data.table("validation.csv")])[asked]
+    found = 0
+    for path in sorted((folder / "questions").rglob("*.csv")):
+        table = Files(path.parent).table(path.name)
+        if set(asked) <= set(table.columns):
+            found += len(table[asked].drop_duplicates().merge(public.drop_duplicates(), on=asked))
+    return found
+
+
+def top_rank_correlation(runs: pd.DataFrame) -> tuple[str, str, float]:
+    """Return the raw column and the label with the strongest rank correlation, and how strong."""
+    strengths = {
+        (column, label): abs(float(runs[column].corr(runs[label], method="spearman")))
+        for column in RAW_COLUMNS
+        for label in LABELS
+    }
+    (column, label), strongest = max(strengths.items(), key=lambda item: item[1])
+    return column, label, strongest

@@ -1,0 +1,135 @@
+"""`python -m solutions verify`: the proofs that the whole course holds together."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import secrets
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import milestones
+from grader.grade import grade
+from grader.split import open_split
+from solutions.exam import SEED_BYTES, write_manifest, write_questions
+from solutions.lesson import ROOT, read_lesson
+from solutions.proof import prove
+from solutions.render import blank_paths, drift, solved_path
+
+N_SEEDS = 3
+COURSE_POINTS = 100
+TELLING_LINE = 30  # characters: a shorter line of code may stand anywhere by chance
+STUDENT_TREES = ("milestones", "grader", "notebooks", "data")
+
+
+def main(argv: list[str]) -> int:
+    """Run every proof; print what fails; exit 1 when anything does."""
+    parser = argparse.ArgumentParser("python -m solutions verify", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=N_SEEDS, help="fresh splits to prove on")
+    args = parser.parse_args(argv)
+    faults = []
+    for title, found in (
+        ("every tree is complete", missing_parts()),
+        ("every notebook is what its source gives", all_drift()),
+        ("nothing of a solution is in the student's trees", leaks()),
+        ("the course has 100 points", wrong_points()),
+        ("mistakes are caught, on fresh splits", unfair_splits(args.seeds)),
+    ):
+        sentences = list(found)
+        print(f"{'ok  ' if not sentences else 'FAIL'}  {title}", flush=True)
+        for sentence in sentences:
+            print(f"      {sentence}")
+        faults += sentences
+    return 1 if faults else 0
+
+
+def missing_parts() -> Iterator[str]:
+    """Yield a sentence for each file that a milestone lacks."""
+    for slug in milestones.SLUGS:
+        needed = [
+            ROOT / "milestones" / slug / "handout.md",
+            *(
+                ROOT / "solutions" / slug / f"{part}.py"
+                for part in ("lesson", "oracle", "mistakes")
+            ),
+            *blank_paths(slug),
+            solved_path(slug),
+        ]
+        for path in needed:
+            if not path.exists():
+                yield f"{path.relative_to(ROOT)} is missing"
+
+
+def all_drift() -> Iterator[str]:
+    """Yield a sentence for each notebook that differs from its source."""
+    for slug in milestones.SLUGS:
+        yield from drift(slug)
+
+
+def leaks() -> Iterator[str]:
+    """Yield a sentence for each line of a solution that stands in a student's tree."""
+    trees = [path for tree in STUDENT_TREES for path in (ROOT / tree).rglob("*")]
+    texts = {
+        path: path.read_text(encoding="utf-8")
+        for path in trees
+        if path.suffix in (".py", ".md", ".ipynb") and path.is_file()
+    }
+    for slug in milestones.SLUGS:
+        for line in sorted(solution_lines(slug)):
+            as_json = line.replace("\\", "\\\\").replace('"', '\\"')
+            for path, text in texts.items():
+                if line in text or as_json in text:
+                    yield f"{path.relative_to(ROOT)} holds a line of {slug}'s solution: {line}"
+
+
+def solution_lines(slug: str) -> set[str]:
+    """Return the telling lines that only the solved copy of a lesson holds."""
+    given: set[str] = set()
+    secret: set[str] = set()
+    for cell in read_lesson(slug):
+        lines = {line.strip() for line in cell.source.splitlines()}
+        if cell.kind != "exercise":
+            given |= lines
+            continue
+        (node,) = ast.parse(cell.source).body
+        if isinstance(node, ast.FunctionDef):
+            start = node.body[0].end_lineno or 0  # the docstring's last line
+            body = cell.source.splitlines()[start:]
+            secret |= {line.strip() for line in body}
+    return {line for line in secret - given if len(line) >= TELLING_LINE and line[0] != "#"}
+
+
+def wrong_points() -> Iterator[str]:
+    """Yield a sentence when the points do not add up to the course's."""
+    points = {slug: milestones.load(slug).points for slug in milestones.SLUGS}
+    if sum(points.values()) != COURSE_POINTS:
+        yield f"the milestones have {sum(points.values()):g} points, not {COURSE_POINTS}: {points}"
+
+
+def unfair_splits(n_seeds: int) -> Iterator[str]:
+    """Yield a sentence for each proof that fails on fresh splits, judged here and in rooms."""
+    for number in range(n_seeds):
+        seed = secrets.token_bytes(SEED_BYTES)
+        with tempfile.TemporaryDirectory() as temporary:
+            folder = Path(temporary) / "split"
+            write_questions(folder, seed, 0)
+            for slug in milestones.SLUGS:
+                yield from (f"seed {seed.hex()}: {f}" for f in prove(slug, folder).faults)
+            write_manifest(folder, "hidden", seed, 0)
+            yield from (f"seed {seed.hex()}: {f}" for f in room_faults(folder, blanks=number == 0))
+
+
+def room_faults(folder: Path, *, blanks: bool) -> Iterator[str]:
+    """Yield a sentence for each solved notebook below full marks, or blank one above zero."""
+    split = open_split(folder)
+    for slug in milestones.SLUGS:
+        milestone = milestones.load(slug)
+        solved = grade(milestone, solved_path(slug), split, ROOT / "data")
+        if solved.points != milestone.points:
+            lost = [f"{c.name}: {c.hint}" for c in solved.checks if c.points < c.points_max]
+            yield f"the solved {slug} earns {solved.points:g} of {milestone.points:g}: {lost}"
+        if blanks:
+            blank = grade(milestone, blank_paths(slug)[1], split, ROOT / "data")
+            if blank.points:
+                yield f"the blank {slug} earns {blank.points:g} points"
