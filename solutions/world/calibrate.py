@@ -44,8 +44,11 @@ def _fit(
         table.loc[places, "value"] = values
         return from_table(table)
 
+    def residuals_at(values: FloatArray) -> FloatArray:
+        return residuals(with_values(values))
+
     found = least_squares(
-        lambda v: residuals(with_values(v)),
+        residuals_at,
         start,
         bounds=(low, high),
         x_scale=high - low,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -167,31 +168,133 @@ TRAFFIC_SETTINGS: dict[str, Any] = {
 }
 
 
-def traffic_score(train: pd.DataFrame, test: pd.DataFrame) -> Score:
-    """Score boosting on traffic features: it learns what the roofline gets wrong, as a factor."""
+@dataclass(frozen=True)
+class TrafficModel:
+    """A roofline and boosting that learns, as a factor, what the roofline gets wrong."""
+
+    coefficients: FloatArray
+    factor: lgb.LGBMRegressor
+
+    def predict_ms(self, runs: pd.DataFrame) -> FloatArray:
+        """Predict the step of each run in ms, shape (n,)."""
+        learned = self.factor.predict(traffic_features(runs).to_numpy())
+        base = roofline_terms(runs) @ self.coefficients
+        return np.asarray(base * np.exp(np.asarray(learned)), dtype=np.float64)
+
+
+def fit_traffic(train: pd.DataFrame) -> TrafficModel:
+    """Fit the memory-traffic model: boosting on traffic features over a roofline."""
     coefficients = fit_roofline(train)
-    base_train = roofline_terms(train) @ coefficients
-    base_test = roofline_terms(test) @ coefficients
-    factor = np.log(_float(train, "decode_step_ms") / base_train)
+    factor = np.log(_float(train, "decode_step_ms") / (roofline_terms(train) @ coefficients))
     model = boosted(TRAFFIC_SETTINGS).fit(traffic_features(train).to_numpy(), factor)
-    learned = np.asarray(model.predict(traffic_features(test).to_numpy()), dtype=np.float64)
-    return score_step(test, base_test * np.exp(learned))
+    return TrafficModel(coefficients, model)
+
+
+@dataclass(frozen=True)
+class RawBoosting:
+    """Boosting of the logarithm of the step on the 14 raw columns."""
+
+    model: lgb.LGBMRegressor
+
+    def predict_ms(self, runs: pd.DataFrame) -> FloatArray:
+        """Predict the step of each run in ms, shape (n,)."""
+        learned = self.model.predict(runs[list(RAW_COLUMNS)].to_numpy(dtype=np.float64))
+        return np.asarray(np.exp(np.asarray(learned)), dtype=np.float64)
+
+
+def fit_raw_boosting(train: pd.DataFrame, settings: dict[str, Any]) -> RawBoosting:
+    """Fit boosting on the raw columns with the given LightGBM settings."""
+    columns = train[list(RAW_COLUMNS)].to_numpy(dtype=np.float64)
+    return RawBoosting(boosted(settings).fit(columns, np.log(_float(train, "decode_step_ms"))))
 
 
 def raw_boosting_score(train: pd.DataFrame, test: pd.DataFrame, settings: dict[str, Any]) -> Score:
-    """Score boosting on the 14 raw columns with the given LightGBM settings."""
-    columns = list(RAW_COLUMNS)
-    target = np.log(_float(train, "decode_step_ms"))
-    model = boosted(settings).fit(train[columns].to_numpy(dtype=np.float64), target)
-    learned = model.predict(test[columns].to_numpy(dtype=np.float64))
-    return score_step(test, np.exp(np.asarray(learned, dtype=np.float64)))
+    """Score boosting on the raw columns, fitted on train."""
+    return score_step(test, fit_raw_boosting(train, settings).predict_ms(test))
+
+
+def traffic_score(train: pd.DataFrame, test: pd.DataFrame) -> Score:
+    """Score the memory-traffic model fitted on train."""
+    return score_step(test, fit_traffic(train).predict_ms(test))
+
+
+@dataclass(frozen=True)
+class Required:
+    """One figure of the world and the band it must lie in, both ends included."""
+
+    name: str
+    sentence: str
+    low: float
+    high: float
+
+    def holds(self, value: float) -> bool:
+        """Say whether the value lies in the band."""
+        return self.low <= value <= self.high
+
+
+REQUIRED = (
+    Required("throughput_ratio", "fastest / slowest tokens per second", 7000.0, np.inf),
+    Required("linear_r2", "linear regression on raw columns, R²", 0.42, 0.54),
+    Required("roofline_r2", "four-coefficient roofline, R²", 0.965, 0.99),
+    Required("roofline_mape", "four-coefficient roofline, MAPE", 0.065, 0.083),
+    Required("traffic_r2", "memory-traffic model, R²", 0.98, 1.0),
+    Required("traffic_mape", "memory-traffic model, MAPE", 0.0, 0.050),
+    Required("boosting_mape", "best tuned boosting on raw columns, MAPE", 0.066, np.inf),
+)
+
+
+class Figures:
+    """Measures the figures of a world: models are fitted on train once, tests are scored.
+
+    `tuned` maps a scheme of the search (models_held_out, random) to LightGBM settings; without
+    it the figures of tuned boosting are left out.
+    """
+
+    def __init__(
+        self, train: pd.DataFrame, tuned: Mapping[str, dict[str, Any]] | None = None
+    ) -> None:
+        """Fit every model on train."""
+        self.train = train
+        self.roofline = fit_roofline(train)
+        self.traffic = fit_traffic(train)
+        self.boosting = {
+            scheme: fit_raw_boosting(train, settings) for scheme, settings in (tuned or {}).items()
+        }
+
+    def measure(self, test: pd.DataFrame) -> dict[str, float]:
+        """Measure the figures on a labelled test table, by the names in REQUIRED.
+
+        Further entries: boosting_mape_<scheme> and boosting_r2_<scheme>.
+        """
+        roofline = score_step(test, roofline_terms(test) @ self.roofline)
+        traffic = score_step(test, self.traffic.predict_ms(test))
+        measured = {
+            "throughput_ratio": throughput_ratio(self.train, test),
+            "linear_r2": linear_baseline_r2(self.train, test),
+            "roofline_r2": roofline.r2,
+            "roofline_mape": roofline.mape,
+            "traffic_r2": traffic.r2,
+            "traffic_mape": traffic.mape,
+        }
+        scores = {s: score_step(test, m.predict_ms(test)) for s, m in self.boosting.items()}
+        if scores:
+            measured["boosting_mape"] = min(score.mape for score in scores.values())
+        for scheme, score in scores.items():
+            measured[f"boosting_mape_{scheme}"] = score.mape
+            measured[f"boosting_r2_{scheme}"] = score.r2
+        return measured
+
+
+def out_of_band(measured: Mapping[str, float]) -> list[str]:
+    """Name the figures that lie outside their bands, in the order of REQUIRED."""
+    return [r.name for r in REQUIRED if r.name in measured and not r.holds(measured[r.name])]
 
 
 def boosted(settings: dict[str, Any]) -> lgb.LGBMRegressor:
     """Make a LightGBM regressor that gives the same numbers on every run."""
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     threads = int(os.environ.get("OMP_NUM_THREADS", "1"))
-    fixed = {"random_state": 0, "verbose": -1, "n_jobs": threads}
+    fixed: dict[str, Any] = {"random_state": 0, "verbose": -1, "n_jobs": threads}
     fixed |= {"deterministic": True, "force_row_wise": True}
     return lgb.LGBMRegressor(**settings, **fixed)
 

@@ -172,7 +172,7 @@ def _attention_ms(runs: pd.DataFrame, chosen: Coefficients) -> FloatArray:
 
 
 def _head_dim_share(runs: pd.DataFrame, chosen: Coefficients, dtype: pd.Series) -> FloatArray:
-    """Share of KV bandwidth against head_dim 128: measured at 64 and 256, linear in log2 between."""
+    """Share of KV bandwidth against head_dim 128: measured at 64 and 256, log2-linear between."""
     at_64 = chosen.of_rows(runs["gpu"], dtype, "head_dim_64_share")
     at_256 = chosen.of_rows(runs["gpu"], dtype, "head_dim_256_share")
     doublings = np.log2(_float(runs, "head_dim") / 128).clip(-1, 1)

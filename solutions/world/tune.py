@@ -38,9 +38,11 @@ def folds(train: pd.DataFrame, scheme: str) -> Iterator[Fold]:
 
 
 def suggest(trial: optuna.Trial) -> dict[str, Any]:
-    """Choose LightGBM settings for one trial."""
+    """Choose LightGBM settings for one trial: trees of constants, or of lines in each leaf."""
+    kind = trial.suggest_categorical("kind", ["squares", "absolute", "linear leaves"])
     return {
-        "objective": trial.suggest_categorical("objective", ["regression", "regression_l1"]),
+        "objective": "regression_l1" if kind == "absolute" else "regression",
+        "linear_tree": kind == "linear leaves",
         "n_estimators": trial.suggest_int("n_estimators", 200, 1200, log=True),
         "learning_rate": trial.suggest_float("learning_rate", 0.02, 0.2, log=True),
         "num_leaves": trial.suggest_int("num_leaves", 7, 95, log=True),
@@ -49,7 +51,6 @@ def suggest(trial: optuna.Trial) -> dict[str, Any]:
         "bagging_fraction": trial.suggest_float("bagging_fraction", 0.5, 1.0),
         "bagging_freq": 1,
         "lambda_l2": trial.suggest_float("lambda_l2", 1e-3, 30.0, log=True),
-        "linear_tree": trial.suggest_categorical("linear_tree", [False, True]),
     }
 
 
