@@ -77,11 +77,17 @@ def _start_shell() -> Any:
     from IPython.core.interactiveshell import InteractiveShell
     from traitlets.config import Config
 
+    class Shell(InteractiveShell):
+        """IPython's shell with no window system to enter."""
+
+        def enable_gui(self, gui: str | None = None) -> None:
+            """Let `%matplotlib` choose any backend, as a Jupyter kernel does."""
+
     config = Config()
     config.HistoryManager.enabled = False
     config.InteractiveShell.colors = "nocolor"
     config.InteractiveShell.xmode = "Minimal"
-    shell = InteractiveShell.instance(config=config)
+    shell = Shell.instance(config=config)
     # A plot is drawn when the student looks at it; the grader reads no pictures.
     formatter: Any = shell.display_formatter
     formatter.active_types = ["text/plain"]

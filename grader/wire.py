@@ -75,8 +75,8 @@ def _float_columns(value: Any, columns: tuple[str, ...]) -> np.ndarray:
 
 def _float_array(value: Any) -> np.ndarray:
     if isinstance(value, pd.Series):
-        value = _in_row_order(value)
-    if isinstance(value, pd.DataFrame):
+        value = _in_row_order(value).to_numpy()
+    if isinstance(value, pd.DataFrame | pd.Index):
         value = value.to_numpy()
     if not isinstance(value, np.ndarray | list | tuple):
         raise UnsendableError(f"{_kind(value)} where an array was expected")
@@ -86,7 +86,10 @@ def _float_array(value: Any) -> np.ndarray:
         raise UnsendableError("a ragged list where an array was expected") from None
     if array.dtype.kind == "c":
         raise UnsendableError("an array of complex numbers")
-    if array.dtype.kind not in "biufO":
+    numeric = array.dtype.kind in "biuf" or (
+        array.dtype.kind == "O" and all(isinstance(item, Real | Decimal) for item in array.flat)
+    )
+    if not numeric:
         raise UnsendableError(f"an array of {array.dtype} where numbers were expected")
     if array.nbytes > MAX_BYTES:
         raise UnsendableError(f"an array of {array.nbytes / 1e6:,.0f} MB, far beyond the question")

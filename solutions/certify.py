@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass
@@ -17,8 +18,8 @@ from milestones.spec import Files
 from solutions.exam import public_train
 from solutions.lesson import ROOT
 from solutions.proof import Proof, prove
-from solutions.world.bands import BANDS, Band
-from solutions.world.figures import measure
+from solutions.world.figures import REQUIRED, Figures, Required
+from solutions.world.tune import read_tuned
 
 MAX_RANK_CORRELATION = 0.95  # a single raw column that nearly orders the labels would be a shortcut
 WORKERS = 2
@@ -42,11 +43,12 @@ class Certificate:
             "fair": not self.faults,
             "figures": {
                 band.name: {
+                    "what": band.sentence,
                     "value": round(self.figures[band.name], 4),
                     "low": band.low,
-                    "high": band.high,
+                    "high": band.high if math.isfinite(band.high) else None,
                 }
-                for band in BANDS
+                for band in REQUIRED
             },
             "reference": {
                 proof.slug: {
@@ -70,17 +72,18 @@ class Certificate:
         }
 
 
-def certify(folder: Path, runs: pd.DataFrame, *, required: bool = True) -> Certificate:
+def certify(folder: Path, runs: pd.DataFrame, train: pd.DataFrame | None = None) -> Certificate:
     """Measure and prove everything about a split whose questions and truth are written.
 
-    With `required` false (an instructor's own runs) figures are reported, not required.
+    With an instructor's own `train`, figures are measured against it and reported, not required.
     """
+    required = train is None
     with _pool() as pool:
         slow_first = sorted(milestones.SLUGS, key=lambda slug: slug < "m5")
         waiting: dict[str, Future[Proof]] = {
             slug: pool.submit(prove, slug, folder, margins=required) for slug in slow_first
         }
-        figures_waiting = pool.submit(measure, public_train(), runs)
+        figures_waiting = pool.submit(_measure, public_train() if train is None else train, runs)
         proofs = tuple(waiting[slug].result() for slug in milestones.SLUGS)
         figures = figures_waiting.result()
     repeated = repeated_rows(folder)
@@ -89,7 +92,7 @@ def certify(folder: Path, runs: pd.DataFrame, *, required: bool = True) -> Certi
     if required:
         faults += [
             _outside(band, figures[band.name])
-            for band in BANDS
+            for band in REQUIRED
             if not band.holds(figures[band.name])
         ]
         if top[2] > MAX_RANK_CORRELATION:
@@ -99,7 +102,12 @@ def certify(folder: Path, runs: pd.DataFrame, *, required: bool = True) -> Certi
     return Certificate(figures, proofs, repeated, top, tuple(faults))
 
 
-def _outside(band: Band, value: float) -> str:
+def _measure(train: pd.DataFrame, test: pd.DataFrame) -> dict[str, float]:
+    tuned = {scheme: best["settings"] for scheme, best in read_tuned().items()}
+    return Figures(train, tuned).measure(test)
+
+
+def _outside(band: Required, value: float) -> str:
     return f"{band.name} is {value:.4f}, outside {band.low:g} to {band.high:g}"
 
 

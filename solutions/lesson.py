@@ -81,9 +81,11 @@ def notebook_text(notebook: nbformat.NotebookNode) -> str:
 def _notebook(slug: str, cells: Sequence[tuple[str, str]]) -> nbformat.NotebookNode:
     made = []
     for number, (kind, source) in enumerate(cells):
-        markdown = kind in ("markdown", "written")
-        make = nbformat.v4.new_markdown_cell if markdown else nbformat.v4.new_code_cell
-        made.append(make(source, id=f"{slug.partition('_')[0]}-{number:02d}"))
+        cell_id = f"{slug.partition('_')[0]}-{number:02d}"
+        if kind in ("markdown", "written"):
+            made.append(nbformat.v4.new_markdown_cell(source, id=cell_id))
+        else:
+            made.append(nbformat.v4.new_code_cell(source, id=cell_id))
     metadata = {"kernelspec": KERNEL, "language_info": {"name": "python"}}
     notebook: nbformat.NotebookNode = nbformat.v4.new_notebook(cells=made, metadata=metadata)
     return notebook

@@ -119,7 +119,7 @@ def make(out: Path, kind: str, seed: bytes, own: OwnRuns | None) -> Made | None:
     try:
         for attempt in range(MAX_DRAWS):
             drawn = write_questions(building, seed, attempt, own)
-            certificate = certify(building, drawn, required=own is None or own.train is None)
+            certificate = certify(building, drawn, None if own is None else own.train)
             if certificate.faults:
                 print(f"Draw {attempt + 1} is refused:", file=sys.stderr)
                 for fault in certificate.faults:

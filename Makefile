@@ -1,0 +1,39 @@
+# Every command here works on a fresh clone: what it needs is installed into .venv first.
+PYTHON ?= python3
+BIN := .venv/bin
+DEMO := hidden/demo
+
+.PHONY: demo test lint bench setup clean
+
+setup: .venv/.ready
+
+.venv/.ready: pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or later is needed; try: make PYTHON=python3.11") if sys.version_info < (3, 11) else None'
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+# A fresh hidden split; the solved notebooks earn every point on it, the blank ones none.
+demo: setup
+	rm -rf $(DEMO) $(DEMO).seed
+	$(BIN)/python -m solutions split --out $(DEMO)
+	@echo; echo '=== The solved notebooks ==='
+	$(BIN)/grader check --split $(DEMO) --notebooks solutions/solved
+	@echo; echo '=== The blank notebooks ==='
+	@rm -rf $(DEMO)-blank && mkdir $(DEMO)-blank && for m in milestones/m*_*/; do cp $$m/blank.ipynb $(DEMO)-blank/$$(basename $$m).ipynb; done
+	$(BIN)/grader check --split $(DEMO) --notebooks $(DEMO)-blank; test $$? -eq 1
+
+test: setup
+	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m solutions render --check
+
+bench: setup
+	$(BIN)/python -m tests.bench
+
+clean:
+	rm -rf .venv hidden out

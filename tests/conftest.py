@@ -1,0 +1,69 @@
+"""What the tests share: a small split, and notebooks made of a few cells."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from grader.split import Split, open_split
+from solutions.exam import write_manifest, write_questions
+from solutions.lesson import ROOT
+from solutions.proof import prove
+
+SEED = (7).to_bytes(32, "big")
+
+WriteNotebook = Callable[..., Path]
+
+
+@pytest.fixture(scope="session")
+def course() -> Path:
+    """The repository."""
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def shared(course: Path) -> Path:
+    """The measured data beside the repository; tests that need it skip without it."""
+    folder = course.parent / "shared"
+    if not folder.is_dir():
+        pytest.skip("needs the measured data in ../shared, which is not there")
+    return folder
+
+
+def _m2_split(folder: Path, kind: str) -> Split:
+    write_questions(folder, SEED, 0, slugs=("m2_kv_bytes",))
+    assert prove("m2_kv_bytes", folder).faults == ()
+    write_manifest(folder, kind, SEED, 0)
+    return open_split(folder)
+
+
+@pytest.fixture(scope="session")
+def m2_split(tmp_path_factory: pytest.TempPathFactory) -> Split:
+    """A split of milestone 2 alone, that reports as the public one does."""
+    return _m2_split(tmp_path_factory.mktemp("public") / "split", "public")
+
+
+@pytest.fixture(scope="session")
+def m2_hidden(tmp_path_factory: pytest.TempPathFactory) -> Split:
+    """A split of milestone 2 alone, that reports as a hidden one does."""
+    return _m2_split(tmp_path_factory.mktemp("hidden") / "split", "hidden")
+
+
+@pytest.fixture
+def write_notebook(tmp_path: Path) -> WriteNotebook:
+    """Write a notebook of code cells and return its path."""
+
+    def write(*cells: str, name: str = "m2_kv_bytes") -> Path:
+        notebook = nbformat.v4.new_notebook(
+            cells=[
+                nbformat.v4.new_code_cell(source, id=f"cell-{i}") for i, source in enumerate(cells)
+            ]
+        )
+        path = tmp_path / f"{name}.ipynb"
+        path.write_text(nbformat.writes(notebook), encoding="utf-8")
+        return path
+
+    return write

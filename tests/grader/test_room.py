@@ -1,0 +1,271 @@
+"""What a notebook may do, every check ends in a clear outcome and never in a traceback of ours."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import pytest
+
+import milestones
+from grader.grade import grade
+from grader.report import MilestoneReport, Outcome
+from grader.room import Limits
+from grader.split import Split
+from tests.conftest import WriteNotebook
+
+RIGHT = """
+def kv_bytes_per_token(n_layers, n_kv_heads, head_dim, kv_bits):
+    return 2 * n_layers * n_kv_heads * head_dim * kv_bits // 8
+"""
+TIGHT = Limits(cell_cpu_s=5, call_cpu_s=5, memory_bytes=2**30, output_bytes=20 * 2**20)
+
+
+def run(path: Path, split: Split, course: Path, limits: Limits = TIGHT) -> MilestoneReport:
+    return grade(milestones.load("m2_kv_bytes"), path, split, course / "data", limits)
+
+
+def hints(report: MilestoneReport) -> str:
+    return " ".join(check.hint for check in report.checks)
+
+
+@pytest.mark.parametrize(
+    ("cell", "reason"),
+    [
+        ("while True:\n    pass", "was stopped after 5 CPU seconds in cell 1"),
+        ("import os\nos._exit(0)", "ended its process with exit code 0 in cell 1"),
+        ("import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)", "SIGSEGV in cell 1"),
+        ("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)", "SIGKILL in cell 1"),
+        (
+            "hoard = []\nwhile True:\n    hoard.append(b'x' * 50_000_000)",
+            "was stopped at 1 GiB of memory in cell 1",
+        ),
+        ("while True:\n    print('x' * 10_000)", "was stopped after printing 21 MB in cell 1"),
+        (
+            "import os, signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+            "import time\nwhile True: pass",
+            "was stopped after 5 CPU seconds in cell 1",
+        ),
+    ],
+    ids=["hang", "exit", "segfault", "kill", "memory", "output", "ignored-sigterm"],
+)
+def test_a_notebook_that_ends_its_process_fails_with_the_reason(
+    cell: str, reason: str, write_notebook: WriteNotebook, m2_split: Split, course: Path
+) -> None:
+    report = run(write_notebook(RIGHT, cell), m2_split, course)
+    assert {check.outcome for check in report.checks} == {Outcome.FAILED}
+    assert reason in report.checks[0].hint
+    assert "Traceback" not in hints(report)
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "exit()",
+        "import sys\nsys.exit(3)",
+        "raise KeyboardInterrupt",
+        "1 / 0",
+        "this is no python",
+        "input('your name? ')",
+        "int('x' * 100_000)",
+    ],
+)
+def test_a_cell_that_raises_costs_only_what_it_would_have_defined(
+    cell: str, write_notebook: WriteNotebook, m2_split: Split, course: Path
+) -> None:
+    report = run(write_notebook(cell, RIGHT), m2_split, course)
+    passed = [check.name for check in report.checks if check.outcome is Outcome.PASSED]
+    assert passed == ["known_shapes", "other_shapes"]
+    if cell != "exit()":  # IPython takes exit() as a wish to leave, not as an error
+        assert [raised.cell for raised in report.cells] == [0]
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        ("'327680'", "the text '327680'"),
+        ("float('nan')", "nan where a finite number was expected"),
+        ("float('inf')", "inf where a finite number was expected"),
+        ("-1", "-1"),
+        ("None", "None"),
+        ("1j", "a complex number"),
+        ("[1, 2]", "a list of 2"),
+        ("{'bytes': 1}", "a dict with bytes"),
+        ("True", "the truth value True"),
+        ("10 ** 400", "a whole number of 1,329 bits"),
+        ("[[]] * 300_000", "more than 200,000 values"),
+        ("object()", "an object"),
+        ("lambda: 1", "a function"),
+        ("iter([1])", "a list_iterator"),
+        ("1 / 0", "raised ZeroDivisionError: division by zero"),
+        ("exit()", "the notebook"),
+        ("__import__('sys').exit('bye')", "raised SystemExit: bye"),
+        ("(lambda f: f(f))(lambda f: f(f))", "raised RecursionError"),
+        ("__import__('numpy').datetime64('2026-01-01')", "a datetime64"),
+    ],
+)
+def test_a_wrong_kind_of_answer_is_named(
+    value: str, reason: str, write_notebook: WriteNotebook, m2_split: Split, course: Path
+) -> None:
+    if value == "exit()":
+        value, reason = "exit(7)", "raised"
+    cell = f"def kv_bytes_per_token(n_layers, n_kv_heads, head_dim, kv_bits):\n    return {value}"
+    report = run(write_notebook(cell), m2_split, course)
+    first = report.checks[0]
+    assert first.outcome is Outcome.FAILED
+    assert reason in first.hint
+    assert first.points == 0
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        ("runs.n_layers[:10]", "shape (10,)"),
+        ("runs.n_layers * float('nan')", "off in 4,000 of 4,000"),
+        ("runs.n_layers.astype(complex)", "complex"),
+        ("runs.model", "where numbers were expected"),
+        ("runs", "where numbers were expected"),
+        ("runs.n_layers.astype(str)", "where numbers were expected"),
+        ("5", "an int where an array was expected"),
+        ("[[1], [2, 3]]", "a ragged list"),
+    ],
+)
+def test_a_wrong_kind_of_array_is_named(
+    value: str, reason: str, write_notebook: WriteNotebook, m2_split: Split, course: Path
+) -> None:
+    cell = f"def kv_bytes_for_runs(runs):\n    return {value}"
+    report = run(write_notebook(cell), m2_split, course)
+    check = next(check for check in report.checks if check.name == "every_run")
+    assert check.outcome is Outcome.FAILED
+    assert reason in check.hint
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "np.int64(right)",
+        "np.array(right)",
+        "float(right)",
+        "np.float32(right)",
+        "Decimal(right)",
+        "Fraction(right)",
+    ],
+)
+def test_a_right_number_counts_in_any_honest_type(
+    value: str, write_notebook: WriteNotebook, m2_split: Split, course: Path
+) -> None:
+    cells = (
+        "import numpy as np\nfrom decimal import Decimal\nfrom fractions import Fraction",
+        "def kv_bytes_per_token(n_layers, n_kv_heads, head_dim, kv_bits):\n"
+        "    right = 2 * n_layers * n_kv_heads * head_dim * kv_bits // 8\n"
+        f"    return {value}",
+    )
+    report = run(write_notebook(*cells), m2_split, course)
+    assert report.checks[0].outcome is Outcome.PASSED
+
+
+def test_a_series_in_another_row_order_is_put_back_by_its_labels(
+    write_notebook: WriteNotebook, m2_split: Split, course: Path
+) -> None:
+    cell = (
+        "def kv_bytes_for_runs(runs):\n"
+        "    runs = runs.sample(frac=1, random_state=0)\n"
+        "    return 2 * runs.n_layers * runs.n_kv_heads * runs.head_dim * runs.kv_bits // 8"
+    )
+    report = run(write_notebook(cell), m2_split, course)
+    check = next(check for check in report.checks if check.name == "every_run")
+    assert check.outcome is Outcome.PASSED
+
+
+@pytest.mark.parametrize(
+    "vandalism",
+    [
+        "import builtins\nbuiltins.len = lambda x: 0",
+        "import builtins\nbuiltins.isinstance = lambda *a: True",
+        "import builtins\nbuiltins.print = None\nbuiltins.open = None",
+        "import json\njson.dumps = lambda *a, **k: '\"PASSED\"'",
+        "import sys\nsys.stdout.close()\nsys.stderr = None",
+        "import numpy\nnumpy.save = lambda *a, **k: None",
+        "import os\nos.close(0)\nos.close(1)\nos.close(2)",
+        "import os\nos.chdir('/')",
+        "import os\nfor fd in range(3, 64):\n    try: os.write(fd, b'PASSED' * 100)\n"
+        "    except OSError: pass",
+    ],
+)
+def test_redefined_builtins_and_libraries_break_only_the_notebook_that_did_it(
+    vandalism: str, write_notebook: WriteNotebook, m2_split: Split, course: Path
+) -> None:
+    wrong = "def kv_bytes_per_token(**shape):\n    return 1"
+    report = run(write_notebook(vandalism, wrong), m2_split, course)
+    assert {check.outcome for check in report.checks} == {Outcome.FAILED}
+    assert report.points == 0
+
+
+def test_nothing_is_left_running_or_lying_about(
+    write_notebook: WriteNotebook, m2_split: Split, course: Path, tmp_path: Path
+) -> None:
+    marker = tmp_path / "pid"
+    cell = (
+        "import subprocess, sys\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
+        f"open({str(marker)!r}, 'w').write(str(child.pid))"
+    )
+    run(write_notebook(cell), m2_split, course)
+    assert not psutil.pid_exists(int(marker.read_text())) or (
+        psutil.Process(int(marker.read_text())).status() == psutil.STATUS_ZOMBIE
+    )
+
+
+def test_the_room_holds_the_public_data_but_no_truth(
+    write_notebook: WriteNotebook, m2_split: Split, course: Path
+) -> None:
+    cell = (
+        "from pathlib import Path\n"
+        "here = sorted(p.name for p in Path('../data').iterdir())\n"
+        "assert 'train.csv' in here and 'public_split' not in here, here\n"
+        "assert Path.cwd().name == 'notebooks' and not list(Path.cwd().iterdir())"
+    )
+    report = run(write_notebook(cell), m2_split, course)
+    assert report.cells == ()
+
+
+def test_cells_run_as_in_ipython(
+    write_notebook: WriteNotebook, m2_split: Split, course: Path
+) -> None:
+    cells = (
+        "%matplotlib inline\nimport matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.show()",
+        "%%writefile shape.py\nKEYS_AND_VALUES = 2",
+        "import asyncio\nfrom shape import KEYS_AND_VALUES\nawait asyncio.sleep(0)",
+        "files = !ls\nassert 'shape.py' in list(files)\ndisplay(files)",
+        RIGHT.replace("2 *", "KEYS_AND_VALUES *"),
+    )
+    report = run(write_notebook(*cells), m2_split, course, Limits())
+    assert report.cells == ()
+    assert report.checks[0].outcome is Outcome.PASSED
+
+
+@dataclass(frozen=True)
+class Told:
+    """One progress report."""
+
+    phrase: str
+    done: int
+    total: int
+
+
+def test_progress_is_told_from_the_first_cell_to_the_judging(
+    write_notebook: WriteNotebook, m2_split: Split, course: Path
+) -> None:
+    told: list[Told] = []
+    grade(
+        milestones.load("m2_kv_bytes"),
+        write_notebook(RIGHT),
+        m2_split,
+        course / "data",
+        progress=lambda *step: told.append(Told(*step)),
+    )
+    assert told[0].phrase == "running cell 0"
+    assert told[-1].phrase == "judging"
+    assert told[-1].done == told[-1].total
+    assert [step.done for step in told] == sorted(step.done for step in told)
