@@ -1,0 +1,13 @@
+"""Milestone 4: decoding with a KV cache gives the same logits, for a fraction of the work."""
+
+from milestones.m4_cache_equivalence.calls import calls
+from milestones.m4_cache_equivalence.checks import CHECKS
+from milestones.spec import Milestone
+
+MILESTONE = Milestone(
+    slug="m4_cache_equivalence",
+    title="Cache equivalence",
+    functions=("full_logits", "new_cache", "decode_step", "count_key_projections"),
+    calls=calls,
+    checks=CHECKS,
+)

@@ -1,0 +1,153 @@
+"""The checks of milestone 4: logits against truth, and what a cache must and must not do.
+
+The bound on logits: sums here have fewer than 100 float64 terms of order 1 through at most 3
+layers, so two right computations differ by some 1e-15 to 1e-12, while the smallest of the named
+mistakes moves a logit by more than 1e-6. RTOL and ATOL lie between the two.
+"""
+
+import numpy as np
+
+from milestones.compare import array_agrees, kind_of, numbers_agree
+from milestones.spec import Answer, Answers, Files, Verdict, check, failed, passed
+
+RTOL, ATOL = 1e-9, 1e-12
+MOVED = 1e-6  # a changed token moves a logit by far more (the draw sees to 1e-3), rounding by less
+COUNTS = "m4_cache_equivalence/counts.json"
+
+
+@check(points=2.5, topics=["whole"])
+def full_logits_right(answers: Answers, truth: Files) -> Verdict:
+    """Without a cache, the logits of whole sequences are right, from one token to the longest."""
+    return _logits_agree(answers, truth, "whole")
+
+
+@check(points=1.5, topics=["order"])
+def only_the_past_counts(answers: Answers, truth: Files) -> Verdict:
+    """A token's logits depend on the tokens up to it, and on none that come later."""
+    expected = _truth(truth, "order")
+    asked = {answer.call.id.split("/")[1]: answer for answer in answers.under("order")}
+    for answer in asked.values():
+        shaped = _shape_agrees(answer, expected[answer.call.id])
+        if not shaped.passed:
+            return shaped
+    whole, start, new_last, new_first = (
+        asked[name].value for name in ("whole", "start", "new_last", "new_first")
+    )
+    if not (_same(whole[: len(start)], start) and _same(whole[:-1], new_last[:-1])):
+        return failed(
+            f"{asked['new_last'].call} differs from the same call with another last token before "
+            "that token, or a prefix has other logits alone than inside the sequence.",
+            remark="logits of earlier tokens change with the tokens that come later",
+        )
+    if not (_moved(whole[-1], new_last[-1]) and _moved(whole[-1], new_first[-1])):
+        return failed(
+            f"{asked['new_first'].call} has the same last logits as with another first token.",
+            remark="the last logits do not change with an earlier token, or with their own",
+        )
+    return passed()
+
+
+@check(points=1.5, topics=["large"])
+def large_scores(answers: Answers, truth: Files) -> Verdict:
+    """Attention scores in the thousands overflow nowhere: logits stay finite and right."""
+    return _logits_agree(answers, truth, "large")
+
+
+@check(points=3, topics=["steps"])
+def every_step(answers: Answers, truth: Files) -> Verdict:
+    """Decoded one token at a time, each step's logits equal those of the whole sequence."""
+    return _logits_agree(answers, truth, "steps")
+
+
+@check(points=2, topics=["grouped"])
+def grouped_heads(answers: Answers, truth: Files) -> Verdict:
+    """Where query heads share KV heads, each uses the right one, with and without a cache."""
+    return _logits_agree(answers, truth, "grouped")
+
+
+@check(points=2, topics=["swapped"])
+def old_entries_stay(answers: Answers, truth: Files) -> Verdict:
+    """When parameters change between two steps, old keys and values stay as they were."""
+    return _logits_agree(answers, truth, "swapped")
+
+
+@check(points=1.5, topics=["apart"])
+def caches_are_apart(answers: Answers, truth: Files) -> Verdict:
+    """Two sequences decoded in turn do not disturb each other, and a new cache starts empty."""
+    return _logits_agree(answers, truth, "apart")
+
+
+@check(points=1, topics=["counts"])
+def projections_counted(answers: Answers, truth: Files) -> Verdict:
+    """For 16 tokens a layer computes 16 keys with a cache and 136 without; so for any length."""
+    return numbers_agree(answers.under("counts"), truth.json(COUNTS))
+
+
+# ---------------------------------------------------------------- comparing logits
+
+
+def _truth(truth: Files, topic: str) -> dict[str, np.ndarray]:
+    """Return the right logits of one topic, by call id."""
+    return truth.arrays(f"m4_cache_equivalence/logits/{topic}.npz")
+
+
+def _logits_agree(answers: Answers, truth: Files, topic: str) -> Verdict:
+    """Compare logits by call id; say where in a chain, or in what way, the first wrong ones are."""
+    expected = _truth(truth, topic)
+    for answer in answers.under(topic):
+        if answer.call.returns == "kept":  # a new cache: nobody looks into it
+            continue
+        right = expected[answer.call.id]
+        verdict = _shape_agrees(answer, right)
+        if verdict.passed:
+            what = "(token, logit)" if right.ndim == 2 else "logit"
+            verdict = array_agrees(answer, right, RTOL, what, ATOL)
+        if not verdict.passed:
+            return failed(verdict.detail, verdict.remark or _where(answer))
+    return passed()
+
+
+def _shape_agrees(answer: Answer, expected: np.ndarray) -> Verdict:
+    value = answer.value
+    if not isinstance(value, np.ndarray):
+        return failed(f"{answer.call} returned {kind_of(value)}; expected an array.")
+    if value.shape != expected.shape:
+        form = "(number of tokens, vocabulary)" if expected.ndim == 2 else "(vocabulary,)"
+        return failed(
+            f"{answer.call} returned an array of shape {value.shape}; expected {expected.shape}.",
+            remark=f"`{answer.call.function}` returns another shape than {form}",
+        )
+    return passed()
+
+
+def _where(answer: Answer) -> str:
+    name = f"`{answer.call.function}`"
+    if not np.isfinite(answer.value).all():
+        return f"{name} returned logits that are NaN or infinite"
+    if answer.call.function == "full_logits":
+        return f"{name} returned wrong logits"
+    if answer.call.id.endswith("/0"):
+        return f"{name} is wrong at the first token of a sequence, where the cache is empty"
+    return f"{name} is right for the first token and wrong later"
+
+
+def _same(a: np.ndarray, b: np.ndarray) -> bool:
+    with np.errstate(invalid="ignore", over="ignore"):
+        return bool(np.isclose(a, b, rtol=RTOL, atol=ATOL).all())  # NaN is never close
+
+
+def _moved(a: np.ndarray, b: np.ndarray) -> bool:
+    with np.errstate(invalid="ignore", over="ignore"):
+        return bool((np.abs(a - b) > MOVED).any())
+
+
+CHECKS = (
+    full_logits_right,
+    only_the_past_counts,
+    large_scores,
+    every_step,
+    grouped_heads,
+    old_entries_stay,
+    caches_are_apart,
+    projections_counted,
+)
