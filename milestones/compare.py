@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from milestones.spec import Answer, Verdict, failed, passed
+from milestones.spec import Answer, Answers, Verdict, failed, passed
 
 
 def is_number(value: Any) -> bool:
@@ -81,3 +81,37 @@ def kind_of(value: Any) -> str:
 def first_failure(verdicts: Iterable[Verdict]) -> Verdict:
     """Return the first verdict that failed, or a pass when none did."""
     return next((verdict for verdict in verdicts if not verdict.passed), passed())
+
+
+SAME_AGAIN_RTOL = 1e-6
+"""What two runs of one program may differ by: the order of a sum may follow memory alignment (as
+some BLAS builds document) and single precision keeps seven digits, while a draw of chance moves an
+answer in its third or fourth."""
+
+
+def same_again(answers: Answers, call_ids: Iterable[str]) -> Verdict:
+    """Compare the numeric answers of a second run from a fresh start with those of the first.
+
+    Passes when there was no second run.
+    """
+    if answers.again is None:
+        return passed()
+    for call_id in call_ids:
+        first, second = answers.by_id[call_id], answers.again.get(call_id)
+        if second is None or second.problem is not None or not _alike(first.value, second.value):
+            return failed(
+                "",
+                f"not reproducible: run twice from a fresh start, `{first.call.function}` gave two "
+                "different answers. Seed every random draw.",
+            )
+    return passed()
+
+
+def _alike(first: Any, second: Any) -> bool:
+    try:
+        one, two = np.asarray(first, dtype=float), np.asarray(second, dtype=float)
+    except (ValueError, TypeError, OverflowError):
+        return bool(first == second)
+    return one.shape == two.shape and bool(
+        np.allclose(one, two, rtol=SAME_AGAIN_RTOL, atol=0.0, equal_nan=True)
+    )

@@ -1,0 +1,14 @@
+"""Milestone 5: a decode step as four physical terms, and the four shares real hardware gives."""
+
+from milestones.m5_roofline.calls import calls
+from milestones.m5_roofline.checks import CHECKS
+from milestones.spec import Milestone
+
+MILESTONE = Milestone(
+    slug="m5_roofline",
+    title="Roofline",
+    functions=("roofline_terms", "fit_roofline"),
+    calls=calls,
+    checks=CHECKS,
+    runs=2,
+)

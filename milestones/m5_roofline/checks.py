@@ -1,0 +1,215 @@
+"""The checks of milestone 5: each term alone, then what the four predict together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from milestones.compare import array_agrees, first_failure, same_again
+from milestones.predicted_steps import judge_mape, judge_r2, usable
+from milestones.spec import Answer, Answers, Files, Table, Verdict, check, failed, passed
+
+RTOL = 1e-6  # room for single precision; the smallest real slip (1000 for 1024) is 2 %
+MAPE_BAR = 0.09  # the contract's; a roofline of real runs, all dtypes, has 0.098 (measured data)
+R2_BAR = 0.95  # a sound roofline has 0.965 to 0.99; without its overhead it is below 0
+OVERHEAD, WEIGHTS, KV, FLOPS = range(4)
+NAMES = ("overhead", "weight", "KV", "FLOPs")
+
+
+@check(points=1.5, topics=["terms"])
+def weight_term(answers: Answers, truth: Files) -> Verdict:
+    """Term 2 is the time to read every weight once at spec bandwidth, in ms."""
+    return _exact(answers.by_id["terms"], WEIGHTS, _truth(truth)["weight_ms"])
+
+
+@check(points=2, topics=["terms"])
+def kv_term(answers: Answers, truth: Files) -> Verdict:
+    """Term 3 is the time to read the cache of the whole batch at spec bandwidth, in ms."""
+    return _exact(answers.by_id["terms"], KV, _truth(truth)["kv_ms"])
+
+
+@check(points=1.5, topics=["terms"])
+def compute_term(answers: Answers, truth: Files) -> Verdict:
+    """Term 4 is the arithmetic of the whole batch at peak, in ms, with attention's or without."""
+    expected = _truth(truth)
+    low, attention = expected["flops_ms"], expected["attention_ms"]
+    value, fault = _terms(answers.by_id["terms"], len(low))
+    if not fault.passed:
+        return fault
+    wrong = ~_between(value[:, FLOPS], low, low + attention)
+    if not wrong.any():
+        return passed()
+    first = int(np.argmax(wrong))
+    return failed(
+        f"term 4 of roofline_terms is off in {int(wrong.sum()):,} of {len(low):,} rows; the first "
+        f"is row {first}: {value[first, FLOPS]:,.6g} ms where {low[first]:,.6g} was expected, or "
+        f"up to {attention[first]:,.6g} more with attention's operations."
+    )
+
+
+@check(points=1.5, topics=["terms", "altered"])
+def overhead_term(answers: Answers, truth: Files) -> Verdict:
+    """Term 1, the overhead, depends on n_layers and batch_size and on nothing else."""
+    expected = _truth(truth)
+    value, fault = _terms(answers.by_id["terms"], len(expected["kv_ms"]))
+    if not fault.passed:
+        return fault
+    overhead = value[:, OVERHEAD]
+    if not (np.isfinite(overhead).all() and (overhead >= 0).all()):
+        return failed("", "an overhead is a finite time and never negative")
+    pairs = np.column_stack([expected["n_layers"], expected["batch_size"]])
+    _, group = np.unique(pairs, axis=0, return_inverse=True)
+    low, high = np.full(group.max() + 1, np.inf), np.zeros(group.max() + 1)
+    np.minimum.at(low, group, overhead)
+    np.maximum.at(high, group, overhead)
+    if not _between(low, high, high).all():
+        return failed("", "two runs with the same n_layers and batch_size have different overheads")
+    return _reacts(answers, truth, [OVERHEAD])
+
+
+@check(points=2, topics=["altered"])
+def altered_rows(answers: Answers, truth: Files) -> Verdict:
+    """Change one thing about a run, and each term reacts as its name says: twice the bandwidth
+    halves terms 2 and 3 and nothing else, twice the peak halves term 4, and a name means nothing.
+    """
+    return _reacts(answers, truth, [WEIGHTS, KV, FLOPS])
+
+
+@check(points=1, topics=["terms", "apart"])
+def row_by_row(answers: Answers, truth: Files) -> Verdict:
+    """A run's terms are the same in any table: shuffled, among other rows, or alone."""
+    whole, fault = _terms(answers.by_id["terms"], len(_truth(truth)["kv_ms"]))
+    return first_failure(
+        [fault] if not fault.passed else [_same_rows(a, whole) for a in answers.under("apart")]
+    )
+
+
+@check(points=1.5, topics=["coefficients"])
+def coefficients(answers: Answers, truth: Files) -> Verdict:  # noqa: ARG001
+    """`fit_roofline` returns four finite numbers, none negative, the same on a second run."""
+    value = np.asarray(answers.value("coefficients"))
+    if value.shape != (4,):
+        return failed("", f"the coefficients have the shape {value.shape}; expected four numbers")
+    if not np.isfinite(value).all():
+        return failed("", "a coefficient is NaN or infinite")
+    if (value < 0).any():
+        return failed("", "a coefficient is negative: no part of a step takes less than no time")
+    return same_again(answers, ["coefficients", "terms"])
+
+
+TERMS_ARE_RIGHT = (
+    "weight_term",
+    "kv_term",
+    "compute_term",
+    "overhead_term",
+    "altered_rows",
+    "row_by_row",
+    "coefficients",
+)
+
+
+@check(points=3, topics=["terms", "coefficients"], needs=TERMS_ARE_RIGHT)
+def step_error(answers: Answers, truth: Files) -> Verdict:
+    """Terms times coefficients predict the step with a MAPE of at most 0.09."""
+    runs = truth.table("runs.csv")
+    predicted, fault = _predicted(answers, len(runs))
+    return judge_mape(predicted, runs, MAPE_BAR) if fault.passed else fault
+
+
+@check(points=1, topics=["terms", "coefficients"], needs=TERMS_ARE_RIGHT)
+def throughput_r2(answers: Answers, truth: Files) -> Verdict:
+    """The tokens per second that these steps imply have an R² of at least 0.95."""
+    runs = truth.table("runs.csv")
+    predicted, fault = _predicted(answers, len(runs))
+    return judge_r2(predicted, runs, R2_BAR) if fault.passed else fault
+
+
+CHECKS = (
+    weight_term,
+    kv_term,
+    compute_term,
+    overhead_term,
+    altered_rows,
+    row_by_row,
+    coefficients,
+    step_error,
+    throughput_r2,
+)
+
+
+# ---------------------------------------------------------------- parts
+
+
+def _truth(truth: Files) -> dict[str, np.ndarray]:
+    return truth.arrays("m5_roofline/terms.npz")
+
+
+def _terms(answer: Answer, n_rows: int) -> tuple[np.ndarray, Verdict]:
+    value = np.asarray(answer.value)
+    if value.shape != (n_rows, 4):
+        told = f"{answer.call.function} returned the shape {value.shape}; expected (n, 4)"
+        return value, failed(f"The table had {n_rows:,} rows.", told)
+    return value, passed()
+
+
+def _exact(answer: Answer, column: int, expected: np.ndarray) -> Verdict:
+    value, fault = _terms(answer, len(expected))
+    if not fault.passed:
+        return fault
+    return array_agrees(Answer(answer.call, value[:, column]), expected, rel=RTOL)
+
+
+def _between(value: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Tell of each value whether it lies between two bounds, both >= 0; NaN never does."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        return np.asarray((value >= low * (1 - RTOL)) & (value <= high * (1 + RTOL)))
+
+
+def _reacts(answers: Answers, truth: Files, columns: list[int]) -> Verdict:
+    """Compare altered rows with the rows they come from, in the student's own answer."""
+    rows: list[dict[str, Any]] = truth.json("m5_roofline/altered.json")
+    value, fault = _terms(answers.by_id["altered"], len({row["row"] for row in rows}))
+    if not fault.passed:
+        return fault
+    for column in columns:
+        wrong: dict[str, int] = {}
+        for row in rows:
+            low, high = row["low"][column], row["high"][column]
+            if low is None:
+                continue
+            before, after = value[row["base"], column], value[row["row"], column]
+            if not _between(after, low * before, high * before):
+                wrong[row["change"]] = wrong.get(row["change"], 0) + 1
+        if wrong:
+            change, n_wrong = next(iter(wrong.items()))
+            row = next(r for r in rows if r["change"] == change)
+            return failed(
+                "",
+                f"with {change}, the {NAMES[column]} term (term {column + 1}) should "
+                f"{row['expected'][column]}; in {n_wrong} of "
+                f"{sum(r['change'] == change for r in rows)} runs it does not",
+            )
+    return passed()
+
+
+def _same_rows(answer: Answer, whole: np.ndarray) -> Verdict:
+    table = answer.call.args["runs"]
+    assert isinstance(table, Table)
+    assert table.rows is not None
+    value, fault = _terms(answer, len(table.rows))
+    if not fault.passed:
+        return fault
+    if np.allclose(value, whole[list(table.rows)], rtol=RTOL, atol=0.0):
+        return passed()
+    return failed("", "the terms of a run change with the other rows of its table")
+
+
+def _predicted(answers: Answers, n_rows: int) -> tuple[np.ndarray, Verdict]:
+    terms, fault = _terms(answers.by_id["terms"], n_rows)
+    shares = np.asarray(answers.value("coefficients"))
+    if not fault.passed or shares.shape != (4,):
+        return terms, failed("", "terms of shape (n, 4) and four coefficients are needed")
+    with np.errstate(over="ignore", invalid="ignore"):
+        predicted = np.asarray(terms @ shares)
+    return predicted, usable(predicted, n_rows)
