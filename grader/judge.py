@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -140,10 +141,15 @@ def _report(
         outcome=outcome,
         points=found.share * check.points,
         points_max=check.points,
-        figure=found.figure,
+        figure=_finite(found.figure),
         bar=found.bar,
         hint=hint or (found.remark if outcome is Outcome.PASSED else ""),
     )
+
+
+def _finite(figure: float | None) -> float | None:
+    """Return a figure that a report can carry: JSON has no infinity and no NaN."""
+    return figure if figure is not None and math.isfinite(figure) else None
 
 
 def all_broken(milestone: Milestone, why: str) -> tuple[CheckReport, ...]:

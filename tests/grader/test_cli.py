@@ -1,0 +1,196 @@
+"""The `grader` command: exit codes, reports, and bad input told in one sentence."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from grader.split import Split, sha256_of
+from tests.conftest import WriteNotebook
+
+RIGHT = (
+    "def kv_bytes_per_token(n_layers, n_kv_heads, head_dim, kv_bits):\n"
+    "    return 2 * n_layers * n_kv_heads * head_dim * kv_bits // 8"
+)
+
+
+def grader(*args: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    run = subprocess.run(
+        [sys.executable, "-m", "grader", *map(str, args)],
+        cwd=cwd or Path(__file__).parents[2],
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "Traceback" not in run.stdout + run.stderr
+    return run
+
+
+def test_the_solved_notebook_passes_and_exits_0(m2_split: Split, course: Path) -> None:
+    run = grader(
+        "check", "2", "--split", m2_split.folder, "--notebooks", course / "solutions" / "solved"
+    )
+    assert run.returncode == 0
+    assert "15 of 15 points" in run.stdout
+    assert "FAILED" not in run.stdout
+    assert "without a boundary" in run.stdout
+
+
+def test_a_failed_check_exits_1_and_every_report_says_the_same(
+    m2_split: Split, write_notebook: WriteNotebook, tmp_path: Path
+) -> None:
+    folder = write_notebook(RIGHT, "1 / 0").parent
+    reports = tmp_path / "report.json", tmp_path / "report.xml"
+    run = grader(
+        "check", "m2", "--split", m2_split.folder, "--notebooks", folder,
+        "--json", reports[0], "--junit", reports[1],
+    )  # fmt: skip
+    assert run.returncode == 1
+    assert "cell 1 raised ZeroDivisionError: division by zero" in run.stdout
+
+    content = json.loads(reports[0].read_text())
+    assert list(content) == ["schema", "split_id", "grader_version", "milestones"]
+    assert (content["schema"], content["split_id"]) == (1, m2_split.split_id)
+    (milestone,) = content["milestones"]
+    assert list(milestone) == [
+        "milestone", "points", "points_max", "notebook_sha256", "checks", "cells",
+    ]  # fmt: skip
+    assert (milestone["points"], milestone["points_max"]) == (4, 15)
+    assert milestone["cells"] == [{"cell": 1, "error": "ZeroDivisionError: division by zero"}]
+    assert list(milestone["checks"][0]) == [
+        "name", "sentence", "outcome", "points", "points_max", "figure", "bar", "hint",
+    ]  # fmt: skip
+
+    suite = ElementTree.parse(reports[1]).getroot().find("testsuite")
+    assert suite is not None
+    assert suite.attrib["name"] == "m2_kv_bytes"
+    outcomes = {c["name"]: c["outcome"] for c in milestone["checks"]}
+    failed = {case.attrib["name"] for case in suite if case.find("failure") is not None}
+    assert failed == {name for name, outcome in outcomes.items() if outcome == "FAILED"}
+
+
+def test_the_same_notebook_and_split_give_the_same_bytes(
+    m2_split: Split, write_notebook: WriteNotebook, tmp_path: Path
+) -> None:
+    folder = write_notebook("print(object())", "object().missing", RIGHT).parent
+    for name in ("one.json", "two.json"):
+        grader(
+            "check",
+            "2",
+            "--split",
+            m2_split.folder,
+            "--notebooks",
+            folder,
+            "--json",
+            tmp_path / name,
+        )
+    assert (tmp_path / "one.json").read_bytes() == (tmp_path / "two.json").read_bytes()
+
+
+def test_an_unreadable_notebook_exits_2_and_still_has_its_row(
+    m2_split: Split, tmp_path: Path
+) -> None:
+    (tmp_path / "m2_kv_bytes.ipynb").write_text("<html>")
+    report = tmp_path / "report.json"
+    run = grader(
+        "check", "2", "--split", m2_split.folder, "--notebooks", tmp_path, "--json", report
+    )
+    assert run.returncode == 2
+    assert "web page" in run.stdout
+    (milestone,) = json.loads(report.read_text())["milestones"]
+    assert (milestone["points"], milestone["points_max"]) == (0, 15)
+
+
+def test_a_fault_of_ours_exits_3(m2_split: Split, course: Path, tmp_path: Path) -> None:
+    broken = tmp_path / "split"
+    shutil.copytree(m2_split.folder, broken)
+    answers = broken / "truth" / "m2_kv_bytes" / "answers.json"
+    answers.write_text("{}")  # truth without answers, and a manifest that agrees with it
+    manifest = json.loads((broken / "MANIFEST.json").read_text())
+    manifest["files"]["truth/m2_kv_bytes/answers.json"] = sha256_of(answers)
+    (broken / "MANIFEST.json").write_text(json.dumps(manifest))
+    run = grader("check", "2", "--split", broken, "--notebooks", course / "solutions" / "solved")
+    assert run.returncode == 3
+    assert "BROKEN" in run.stdout
+    assert "not your fault" in " ".join(run.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("args", "sentence"),
+    [
+        (("check", "9"), "there is no milestone '9'"),
+        (("check", "2", "--split", "/nowhere"), "there is no such directory"),
+        (("check", "2", "--notebooks", "/nowhere"), "no such folder of notebooks"),
+        (("check", "2", "--json", "/nowhere/report.json"), "its folder does not exist"),
+        (("check", "--unknown"), "No such option"),
+        (("reset",), "Missing argument"),
+        (("frobnicate",), "No such command"),
+    ],
+)
+def test_bad_usage_exits_2_with_a_sentence(
+    args: tuple[str, ...], sentence: str, m2_split: Split
+) -> None:
+    if "--split" not in args and args[:2] == ("check", "2"):
+        args = (*args, "--split", str(m2_split.folder))
+    run = grader(*args)
+    assert run.returncode == 2
+    assert sentence in run.stderr
+
+
+@pytest.mark.parametrize("harm", ["changed", "added", "lost", "no-manifest", "schema"])
+def test_a_split_that_is_not_as_it_was_made_is_refused(
+    harm: str, m2_split: Split, tmp_path: Path
+) -> None:
+    split = tmp_path / "split"
+    shutil.copytree(m2_split.folder, split)
+    runs = split / "questions" / "runs.csv"
+    if harm == "changed":
+        runs.write_text(runs.read_text() + "\n")
+    if harm == "added":
+        (split / "questions" / "more.csv").write_text("a\n")
+    if harm == "lost":
+        runs.unlink()
+    if harm == "no-manifest":
+        (split / "MANIFEST.json").unlink()
+    if harm == "schema":
+        manifest = json.loads((split / "MANIFEST.json").read_text())
+        (split / "MANIFEST.json").write_text(json.dumps({**manifest, "schema": 99}))
+    run = grader("check", "2", "--split", split)
+    assert run.returncode == 2
+    assert run.stderr.startswith("grader: ") or "\ngrader: " in run.stderr
+
+
+def test_outside_a_course_the_grader_still_finds_its_own(
+    tmp_path: Path, m2_split: Split, course: Path
+) -> None:
+    solved = course / "solutions" / "solved"
+    run = grader("check", "2", "--split", m2_split.folder, "--notebooks", solved, cwd=tmp_path)
+    assert run.returncode == 0
+
+
+def test_reset_gives_the_blank_notebook_and_loses_nothing(
+    write_notebook: WriteNotebook, course: Path
+) -> None:
+    mine = write_notebook(RIGHT)
+    before = mine.read_bytes()
+    for _ in range(2):
+        assert grader("reset", "2", "--notebooks", mine.parent).returncode == 0
+        blank = course / "milestones" / "m2_kv_bytes" / "blank.ipynb"
+        assert mine.read_bytes() == blank.read_bytes()
+        kept = [p for p in mine.parent.glob("*.ipynb") if p != mine]
+        assert [p.read_bytes() for p in kept] == [before]
+
+
+def test_no_colour_and_no_bar_without_a_terminal(m2_split: Split, course: Path) -> None:
+    solved = course / "solutions" / "solved"
+    run = grader("check", "2", "--split", m2_split.folder, "--notebooks", solved)
+    assert "\x1b" not in run.stdout + run.stderr
+    assert run.stderr == "grading m2_kv_bytes ...\n"

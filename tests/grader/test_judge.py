@@ -1,0 +1,195 @@
+"""Judging is a pure function of answers and truth: outcomes, points, hints and what is told."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from grader.judge import Mistake, judge, read_mistakes
+from grader.report import Outcome
+from milestones.figures import at_least, at_most, bootstrap_interval, mape, r2
+from milestones.spec import (
+    Answer,
+    Answers,
+    Call,
+    Check,
+    Files,
+    Milestone,
+    Problem,
+    Verdict,
+    check,
+    failed,
+    passed,
+)
+
+
+@check(points=2, topics=["number"])
+def is_seven(answers: Answers, _truth: Files) -> Verdict:
+    """The number is seven."""
+    value = answers.value("number/0")
+    return passed() if value == 7 else failed(f"number(0) returned {value}.")
+
+
+@check(points=3, topics=["number"], needs=["is_seven"])
+def is_prime(_answers: Answers, _truth: Files) -> Verdict:
+    """The number is prime."""
+    return passed()
+
+
+@check(points=1, topics=["number"])
+def has_a_fault(_answers: Answers, _truth: Files) -> Verdict:
+    """This check has a fault of ours."""
+    raise KeyError("a fault of ours")
+
+
+CALL = Call("number/0", "number", {"n": 0})
+
+
+def judged(
+    answer: Answer, *checks: Check, mistakes: tuple[Mistake, ...] = (), public: bool = True
+) -> Any:
+    milestone = Milestone("m0", "Numbers", ("number",), lambda _questions: [CALL], checks)
+    return judge(
+        milestone, Answers({answer.call.id: answer}), Files(Path()), mistakes, public=public
+    )
+
+
+def test_a_right_answer_passes_with_every_point() -> None:
+    (report,) = judged(Answer(CALL, 7), is_seven)
+    assert (report.outcome, report.points, report.points_max) == (Outcome.PASSED, 2, 2)
+
+
+def test_a_wrong_answer_fails_and_the_check_that_waits_for_it_is_skipped() -> None:
+    first, second = judged(Answer(CALL, 8), is_seven, is_prime)
+    assert (first.outcome, second.outcome) == (Outcome.FAILED, Outcome.SKIPPED)
+    assert second.points == 0
+    assert is_seven.sentence in second.hint
+
+
+def test_a_fault_of_ours_is_broken_never_zero_with_a_shrug_or_full_marks() -> None:
+    (report,) = judged(Answer(CALL, 7), has_a_fault)
+    assert report.outcome is Outcome.BROKEN
+    assert "not your fault" in report.hint
+    assert "a fault of ours" not in report.hint  # no traceback text
+
+
+def test_a_check_without_a_question_is_broken_not_passed() -> None:
+    milestone = Milestone("m0", "Numbers", (), lambda _questions: [], (is_seven,))
+    (report,) = judge(milestone, Answers({}), Files(Path()), (), public=True)
+    assert report.outcome is Outcome.BROKEN
+
+
+def test_an_answer_with_a_problem_fails_with_its_reason_and_is_never_judged() -> None:
+    problem = Problem(
+        "`number` raised ValueError on a question", "number(n=0) raised ValueError: x"
+    )
+    (report,) = judged(Answer(CALL, problem=problem), has_a_fault)
+    assert report.outcome is Outcome.FAILED
+    assert problem.detail in report.hint
+
+
+def test_on_a_hidden_split_no_question_and_no_value_is_told() -> None:
+    problem = Problem("`number` raised ValueError on a question", "number(n=12345) raised 67890")
+    (raised,) = judged(Answer(CALL, problem=problem), is_seven, public=False)
+    (wrong,) = judged(Answer(CALL, 8), is_seven, public=False)
+    assert raised.hint == "`number` raised ValueError on a question."
+    assert wrong.hint == ""
+
+
+MISTAKE = Mistake("eight", ("is_seven",), "Seven, not eight: count again.", {"number/0": 8})
+
+
+@pytest.mark.parametrize(("value", "hinted"), [(8, True), (8.0, True), (9, False), ("8", False)])
+def test_a_hint_is_read_by_those_whose_answers_equal_the_mistakes(value: Any, hinted: bool) -> None:
+    (report,) = judged(Answer(CALL, value), is_seven, mistakes=(MISTAKE,))
+    assert (MISTAKE.hint in report.hint) is hinted
+
+
+def test_a_hint_is_kept_for_the_checks_it_belongs_to() -> None:
+    elsewhere = Mistake("eight", ("is_prime",), MISTAKE.hint, MISTAKE.answers)
+    (report,) = judged(Answer(CALL, 8), is_seven, mistakes=(elsewhere,))
+    assert MISTAKE.hint not in report.hint
+
+
+def test_a_long_array_is_known_by_its_first_rows(tmp_path: Path) -> None:
+    wrong = np.linspace(1, 2, 4_000)
+    stored = [
+        {
+            "name": "m",
+            "checks": ["is_seven"],
+            "hint": "Hm.",
+            "answers": {"number/0": wrong[:32].tolist()},
+        }
+    ]
+    folder = tmp_path / "m0"
+    folder.mkdir()
+    (folder / "mistakes.json").write_text(json.dumps(stored))
+    (mistake,) = read_mistakes(Files(tmp_path), "m0")
+    (same,) = judged(Answer(CALL, wrong * (1 + 1e-12)), _fails, mistakes=(mistake,))
+    (other,) = judged(Answer(CALL, wrong * (1 + 1e-6)), _fails, mistakes=(mistake,))
+    assert (same.hint, other.hint) == ("Hm.", "")
+
+
+@check(points=2, topics=["number"])
+def _always_fails(_answers: Answers, _truth: Files) -> Verdict:
+    """Fails."""
+    return failed("")
+
+
+_fails = Check("is_seven", "Fails.", 2, ("number",), _always_fails.judge)
+
+
+# ---------------------------------------------------------------- figures
+
+
+def test_mape_and_r2_are_those_of_the_definitions() -> None:
+    assert mape([110, 180], [100, 200]) == pytest.approx(0.10)
+    assert r2([1.0, 2.0, 4.0], [1.0, 2.0, 3.0]) == pytest.approx(0.5)  # SSE 1, SST 2
+    assert r2([2.0, 2.0, 2.0], [1.0, 2.0, 3.0]) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("figure", "share"), [(0.089, 1.0), (0.09, 1.0), (0.0901, 0.5), (0.1124, 0.5), (0.1126, 0.0)]
+)
+def test_a_figure_earns_half_between_its_bar_and_a_quarter_beyond(
+    figure: float, share: float
+) -> None:
+    verdict = at_most(figure, 0.09, "the MAPE")
+    assert (verdict.share, verdict.figure, verdict.bar) == (share, figure, 0.09)
+
+
+@pytest.mark.parametrize(
+    ("figure", "share"), [(0.98, 1.0), (0.97, 1.0), (0.965, 0.5), (0.9624, 0.0), (-3.0, 0.0)]
+)
+def test_a_figure_to_reach_earns_half_for_a_shortfall_a_quarter_beyond(
+    figure: float, share: float
+) -> None:
+    assert at_least(figure, 0.97, "the R²").share == share
+
+
+def test_not_a_number_earns_nothing() -> None:
+    assert at_most(float("nan"), 0.09, "the MAPE").share == 0
+    assert at_least(float("nan"), 0.97, "the R²").share == 0
+
+
+@check(points=2, topics=["number"])
+def endless(_answers: Answers, _truth: Files) -> Verdict:
+    """The figure is finite."""
+    return at_most(float("inf"), 0.09, "the MAPE")
+
+
+def test_a_figure_that_no_report_can_carry_is_left_out() -> None:
+    (report,) = judged(Answer(CALL, 7), endless)
+    assert (report.outcome, report.figure, report.bar) == (Outcome.FAILED, None, 0.09)
+
+
+def test_a_figure_whose_interval_holds_the_bar_is_too_close_to_call() -> None:
+    errors = np.random.default_rng(1).exponential(0.09, 4_000)
+    interval = bootstrap_interval(errors)
+    assert interval[0] < errors.mean() < interval[1]
+    assert "too close to call" in at_most(errors.mean(), 0.09, "the MAPE", interval).remark
+    assert "too close to call" not in at_most(errors.mean(), 0.2, "the MAPE", interval).remark
