@@ -30,6 +30,8 @@ def only_the_past_counts(answers: Answers, truth: Files) -> Verdict:
         shaped = _shape_agrees(answer, expected[answer.call.id])
         if not shaped.passed:
             return shaped
+        if not np.isfinite(answer.value).all():
+            return failed(f"{answer.call} returned NaN or infinite logits.", _where(answer))
     whole, start, new_last, new_first = (
         asked[name].value for name in ("whole", "start", "new_last", "new_first")
     )
@@ -110,7 +112,10 @@ def _logits_agree(answers: Answers, truth: Files, topic: str) -> Verdict:
 def _shape_agrees(answer: Answer, expected: np.ndarray) -> Verdict:
     value = answer.value
     if not isinstance(value, np.ndarray):
-        return failed(f"{answer.call} returned {kind_of(value)}; expected an array.")
+        return failed(
+            f"{answer.call} returned {kind_of(value)}; expected an array.",
+            remark=f"`{answer.call.function}` returns something other than an array",
+        )
     if value.shape != expected.shape:
         form = "(number of tokens, vocabulary)" if expected.ndim == 2 else "(vocabulary,)"
         return failed(

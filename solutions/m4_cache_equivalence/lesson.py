@@ -248,7 +248,7 @@ image = ax.imshow(np.where(moved > 0, moved, np.nan), cmap="viridis", vmin=0)
 ax.set(xlabel="logits after token number", ylabel="token that was changed")
 ax.set_xticks(range(0, len(tokens), 2))
 ax.set_yticks(range(0, len(tokens), 2))
-ax.set_title("Which logits move (white: exactly unchanged)")
+ax.set_title("White: exactly unchanged")
 fig.colorbar(image, label="largest change of a logit")
 plt.show()
 print("largest change before the changed token:", np.tril(moved, -1).max())
@@ -376,12 +376,8 @@ for label, marker, n_kv_heads in (("MHA", "o", 6), ("GQA", "s", 3), ("MQA", "^",
         logits, kept = decode_step(model, kept, token)
         difference.append(np.abs(logits - without[t]).max())
     worst = max(worst, *difference)
-    ax.plot(
-        np.maximum(difference, 1e-17),
-        marker,
-        ms=4,
-        label=f"{label}: 6 query, {n_kv_heads} KV heads",
-    )
+    label = f"{label}, KV heads: {n_kv_heads}"
+    ax.plot(np.maximum(difference, 1e-17), marker, ms=4, label=label)
 ax.axhline(1e-12, color="grey", ls="--", lw=1)
 ax.text(0, 1.4e-12, "what the check allows at a logit of 0", color="grey")
 ax.axhline(2.2e-16, color="grey", ls=":", lw=1)
@@ -458,6 +454,7 @@ class Counted(np.ndarray):
     rows = 0
 
     def __rmatmul__(self, x):
+        """Multiply as ever, and count the rows of x."""
         Counted.rows += np.size(x) // np.shape(x)[-1]
         return np.asarray(x) @ np.asarray(self)
 
@@ -482,8 +479,8 @@ print(f"{count_key_projections(16, False)} without")
 # %%
 fig, (left, right) = plt.subplots(1, 2, figsize=(10, 4))
 steps = np.arange(1, 17)
-left.bar(steps, full_at, color="tab:orange", label=f"without a cache: {sum(full_at)} in all")
-left.bar(steps, cached_at, color="tab:blue", label=f"with a cache: {sum(cached_at)} in all")
+left.bar(steps - 0.2, full_at, 0.4, color="tab:orange", label=f"without: {sum(full_at)} in all")
+left.bar(steps + 0.2, cached_at, 0.4, color="tab:blue", label=f"with a cache: {sum(cached_at)}")
 left.set(xlabel="decode step", ylabel="key projections in this step", title="Counted, 16 tokens")
 left.legend(loc="upper left")
 lengths = 2 ** np.arange(13)
