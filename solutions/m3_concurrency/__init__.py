@@ -1,0 +1,1 @@
+"""Milestone 3's secrets: its oracle, its notebook's source and its named mistakes."""
