@@ -62,8 +62,10 @@ class Desk:
             )
         if call.returns == "raised":
             return self._pack(call, {"returned": type(value).__name__})
-        self._kept[call.id] = value
-        return self._pack(call, value)
+        packed = self._pack(call, value)
+        if not isinstance(packed, Problem):
+            self._kept[call.id] = value  # nothing is built on a value of another form
+        return packed
 
     def _pack(self, call: Call, value: Any) -> PackedAnswer | Problem:
         verb = "is" if call.variable else "returned"
