@@ -11,7 +11,13 @@ import numpy.typing as npt
 import pandas as pd
 
 from solutions.world.gpus import gpus_of_runs
-from solutions.world.shapes import SHAPE_COLUMNS, attention_kind, shape_columns, shapes_of, twin_key
+from solutions.world.shapes import (
+    SHAPE_COLUMNS,
+    attention_kind,
+    shape_columns,
+    shapes_of,
+    twin_key,
+)
 from solutions.world.step import step_ms
 
 FloatArray = npt.NDArray[np.float64]

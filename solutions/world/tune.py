@@ -43,9 +43,9 @@ def suggest(trial: optuna.Trial) -> dict[str, Any]:
     return {
         "objective": "regression_l1" if kind == "absolute" else "regression",
         "linear_tree": kind == "linear leaves",
-        "n_estimators": trial.suggest_int("n_estimators", 200, 1200, log=True),
+        "n_estimators": trial.suggest_int("n_estimators", 200, 900, log=True),
         "learning_rate": trial.suggest_float("learning_rate", 0.02, 0.2, log=True),
-        "num_leaves": trial.suggest_int("num_leaves", 7, 95, log=True),
+        "num_leaves": trial.suggest_int("num_leaves", 4, 63, log=True),
         "min_child_samples": trial.suggest_int("min_child_samples", 3, 60, log=True),
         "feature_fraction": trial.suggest_float("feature_fraction", 0.4, 1.0),
         "bagging_fraction": trial.suggest_float("bagging_fraction", 0.5, 1.0),
