@@ -147,9 +147,13 @@ class Reference:
         """Give the namespace with some of its functions edited; they are restored after."""
         originals = {c.name: c.source for c in self._cells if c.kind == "exercise"}
         try:
-            for edit in edits:
-                source = edit.apply(originals[edit.function])
-                exec(compile(source, f"<{edit.function}, edited>", "exec"), self.namespace)
+            edited: dict[str, str] = {}
+            for edit in edits:  # several may change one function
+                edited[edit.function] = edit.apply(
+                    edited.get(edit.function, originals[edit.function])
+                )
+            for name, source in edited.items():
+                exec(compile(source, f"<{name}, edited>", "exec"), self.namespace)
             yield self.namespace
         finally:
             for edit in edits:
