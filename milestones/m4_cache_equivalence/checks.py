@@ -27,11 +27,9 @@ def only_the_past_counts(answers: Answers, truth: Files) -> Verdict:
     expected = _truth(truth, "order")
     asked = {answer.call.id.split("/")[1]: answer for answer in answers.under("order")}
     for answer in asked.values():
-        shaped = _shape_agrees(answer, expected[answer.call.id])
-        if not shaped.passed:
-            return shaped
-        if not np.isfinite(answer.value).all():
-            return failed(f"{answer.call} returned NaN or infinite logits.", _where(answer))
+        formed = _form_agrees(answer, expected[answer.call.id])
+        if not formed.passed:
+            return formed
     whole, start, new_last, new_first = (
         asked[name].value for name in ("whole", "start", "new_last", "new_first")
     )
@@ -100,7 +98,7 @@ def _logits_agree(answers: Answers, truth: Files, topic: str) -> Verdict:
         if answer.call.returns == "kept":  # a new cache: nobody looks into it
             continue
         right = expected[answer.call.id]
-        verdict = _shape_agrees(answer, right)
+        verdict = _form_agrees(answer, right)
         if verdict.passed:
             what = "(token, logit)" if right.ndim == 2 else "logit"
             verdict = array_agrees(answer, right, RTOL, what, ATOL)
@@ -109,7 +107,7 @@ def _logits_agree(answers: Answers, truth: Files, topic: str) -> Verdict:
     return passed()
 
 
-def _shape_agrees(answer: Answer, expected: np.ndarray) -> Verdict:
+def _form_agrees(answer: Answer, expected: np.ndarray) -> Verdict:
     value = answer.value
     if not isinstance(value, np.ndarray):
         return failed(
@@ -122,13 +120,17 @@ def _shape_agrees(answer: Answer, expected: np.ndarray) -> Verdict:
             f"{answer.call} returned an array of shape {value.shape}; expected {expected.shape}.",
             remark=f"`{answer.call.function}` returns another shape than {form}",
         )
+    lost = int((~np.isfinite(value)).sum())
+    if lost:
+        return failed(
+            f"{answer.call} returned NaN or infinity for {lost:,} of {value.size:,} logits.",
+            remark=f"`{answer.call.function}` returned logits that are NaN or infinite",
+        )
     return passed()
 
 
 def _where(answer: Answer) -> str:
     name = f"`{answer.call.function}`"
-    if not np.isfinite(answer.value).all():
-        return f"{name} returned logits that are NaN or infinite"
     if answer.call.function == "full_logits":
         return f"{name} returned wrong logits"
     if answer.call.id.endswith("/0"):

@@ -156,8 +156,9 @@ def random_params(
 #
 # Softmax turns scores into weights: $w_i = e^{s_i} / \sum_j e^{s_j}$. Written down like that it
 # breaks. The largest float64 is about $1.8 \cdot 10^{308}$, whose logarithm is **709.8**: from a
-# score of 710 on, $e^s$ is infinite, and infinity over infinity is NaN. Real models do reach such
-# scores.
+# score of 710 on, $e^s$ is infinite, and infinity over infinity is NaN. Scores do grow that way:
+# the training of large vision transformers broke down on attention scores that had become too
+# large (Dehghani et al. 2023, arXiv:2302.05442).
 #
 # The cure costs nothing. Multiply numerator and denominator by $e^{-m}$ with $m$ the largest score
 # *of that row*: $w_i = e^{s_i - m} / \sum_j e^{s_j - m}$. No exponent is above 0 now, and the sum
@@ -395,8 +396,8 @@ print("every difference is below 1e-13:", bool(worst < 1e-13))
 # Equal logits do not prove that a cache is used: a `decode_step` that stores the tokens and calls
 # `full_logits` passes as well. What tells them apart is a change of weights in mid-sequence. Real
 # systems do that: in reinforcement learning the weights may be updated while answers are being
-# written, and an adapter can be swapped between two requests that share a prefix. What lies in the
-# cache then is what the *old* weights made of the old tokens.
+# written, and the cache kept (PipelineRL, Piché et al. 2025, arXiv:2509.19128). What lies in it
+# then is what the *old* weights made of the old tokens.
 #
 # **Predict:** switch from model A to model B after 4 tokens. The first four steps equal A's
 # logits. From the fifth on the logits equal neither A's nor B's. Computing all again with B would
