@@ -222,7 +222,7 @@ contexts = np.unique(np.logspace(9, 21, 600, base=2).astype(int))
 lines = {
     "MQA, 1 KV head": ({"n_kv_heads": 1, "kv_bits": 16}, "#31a354"),
     "GQA, 8 KV heads, 8-bit cache": ({"kv_bits": 8}, "#fd8d3c"),
-    "GQA, 8 KV heads": ({"kv_bits": 16}, "#2171b5"),
+    "GQA, 8 KV heads, 16-bit cache": ({"kv_bits": 16}, "#2171b5"),
     "MHA, 64 KV heads": ({"n_kv_heads": 64, "kv_bits": 16}, "#cb181d"),
 }
 fig, ax = plt.subplots(figsize=(8.5, 5))
@@ -232,7 +232,8 @@ for name, (change, color) in lines.items():
     ax.plot(contexts[fit > 0], fit[fit > 0], color=color, label=name)
     last = max_context_len(**machine, n_requests=1)
     ax.plot(last, 1, marker="o", color=color)
-    ax.annotate(f"{last:,}", (last, 1), (0, -14), textcoords="offset points", ha="center", size=9)
+    above = 7 if change == {"kv_bits": 8} else -15  # two ends lie side by side
+    ax.annotate(f"{last:,}", (last, 1), (0, above), textcoords="offset points", ha="center", size=9)
 ax.axvline(32_768, color="grey", lw=1, ls="--")
 ax.text(32_768 * 1.06, 1_400, "32,768 tokens", color="grey")
 ax.set_xscale("log", base=2)
@@ -321,8 +322,8 @@ table.set_index("server").round(1)
 
 # %% [markdown]
 # On the 80 GB cards the formula is within a few percent, a little low: such a card really has about
-# 85e9 bytes, which pays for the engine's own needs. On the 24 GB cards it is far too high, by 1.9
-# to 3 GB that the engine keeps for activations, CUDA graphs and its libraries. The two starts of
+# 85e9 bytes, which pays for the engine's own needs. On the 24 GB cards it is far too high, by about
+# 2 to 3 GB that the engine keeps for activations, CUDA graphs and its libraries. The two starts of
 # the same RTX 3090 differ because that engine sized its activations by the longest request that
 # it was told to expect.
 #
@@ -339,8 +340,8 @@ table.set_index("server").round(1)
 #   context, rounded down.
 # - *We want to offer four times the context. What does it cost?* A quarter of the concurrency on
 #   the same GPU, or four times the cache memory.
-# - *FP8 weights or FP8 cache: what helps concurrency more?* The one that takes more of the memory.
-#   For the 70B model on 80 GB, 4-bit weights make serving possible and the 8-bit cache doubles it.
+# - *Weights or cache in half the bits: what helps concurrency more?* The cache always doubles the
+#   capacity. The weights do more only while they take over two thirds of the usable memory.
 # - *Why did grouped queries win?* Eight times fewer KV heads are eight times more requests; with
 #   full multi-head attention the example holds none.
 # - *Your estimate says 10 requests and the engine starts with 6. Why?* Little memory was left after

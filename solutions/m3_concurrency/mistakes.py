@@ -13,13 +13,6 @@ IN_BOTH = ("any_machine", "memory_fraction", "nothing_fits", "longest_context", 
 
 MISTAKES = (
     NamedMistake(
-        "at_least_one_request",
-        (Edit(REQUESTS, "max(0, ", "max(1, "),),
-        caught_by="nothing_fits",
-        also=("known_machine",),
-        hint="One request does not always fit. Where none does, the answer is 0.",
-    ),
-    NamedMistake(
         "rounded_up",
         (
             Edit(
@@ -36,13 +29,6 @@ MISTAKES = (
         caught_by="known_machine",
         also=IN_REQUESTS,
         hint="This counts 2^30 bytes in a gigabyte. GPU memory is sold in decimal GB, 1e9 bytes.",
-    ),
-    NamedMistake(
-        "rounded_to_nearest",
-        (Edit(REQUESTS, "int(free_bytes // request_bytes)", "round(free_bytes / request_bytes)"),),
-        caught_by="known_machine",
-        also=IN_REQUESTS,
-        hint="This rounds to the nearest whole number: 3.567 requests are 3, not 4.",
     ),
     NamedMistake(
         "weights_forgotten",
@@ -117,7 +103,7 @@ MISTAKES = (
             ),
         ),
         caught_by="any_machine",
-        also=("memory_fraction", "nothing_fits", "trade_off"),
+        also=("known_machine", "memory_fraction", "nothing_fits", "trade_off"),
         hint="The fraction applies to the whole memory, before the weights are taken off.",
     ),
     NamedMistake(
@@ -159,6 +145,13 @@ MISTAKES = (
         ),
         caught_by="nothing_fits",
         hint="Where the weights do not fit, no context is possible: the answer is 0.",
+    ),
+    NamedMistake(
+        "rounded_to_nearest",
+        (Edit(REQUESTS, "int(free_bytes // request_bytes)", "round(free_bytes / request_bytes)"),),
+        caught_by="known_machine",
+        also=IN_REQUESTS,
+        hint="This rounds to the nearest whole number: 3.567 requests are 3, not 4.",
     ),
     NamedMistake(
         "requests_ignored",
