@@ -96,7 +96,7 @@ def calibrate(composed: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
         (str(g), int(b)) for g, b in zip(known["gpu"], known["weight_bits"], strict=True)
     }
     for gpu in sorted(fitted["gpu"].unique()):
-        if (gpu, 4) not in seen_weights:
+        if gpu != "A100-80GB" and (gpu, 4) not in seen_weights:
             _copy(fitted, ("A100-80GB", "w4"), (gpu, "w4"), WEIGHT_NAMES)
             launch = (
                 (fitted["gpu"] == gpu)

@@ -229,7 +229,10 @@ def _questions_at(
 def _log_uniform(
     unit: FloatArray, low: npt.NDArray[np.int64], high: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:
-    """Turn numbers of the unit interval into whole numbers, each octave from low to high alike."""
+    """Turn numbers of the unit interval into whole numbers, each octave from low to high alike.
+
+    A whole number stands for the half to either side of it, so that 1 has an octave and a half.
+    """
     bottom, top = np.log(low - 0.499), np.log(high + 0.499)
     return np.asarray(
         np.clip(np.rint(np.exp(bottom + unit * (top - bottom))), low, high), dtype=np.int64
