@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from milestones.compare import array_agrees, first_failure, same_again
 from milestones.predicted_steps import judge_mape, judge_r2, usable
@@ -14,6 +16,7 @@ RTOL = 1e-6  # room for single precision; the smallest real slip (1000 for 1024)
 MAPE_BAR = 0.09  # the contract's; a roofline of real runs, all dtypes, has 0.098 (measured data)
 R2_BAR = 0.95  # a sound roofline has 0.965 to 0.99; without its overhead it is below 0
 OVERHEAD, WEIGHTS, KV, FLOPS = range(4)
+PHYSICS = ("weight_term", "kv_term", "compute_term")  # the terms that leave no choice
 NAMES = ("overhead", "weight", "KV", "FLOPs")
 
 
@@ -48,7 +51,7 @@ def compute_term(answers: Answers, truth: Files) -> Verdict:
     )
 
 
-@check(points=1.5, topics=["terms", "altered"])
+@check(points=1.5, topics=["terms", "altered"], needs=PHYSICS)
 def overhead_term(answers: Answers, truth: Files) -> Verdict:
     """Term 1, the overhead, depends on n_layers and batch_size and on nothing else."""
     expected = _truth(truth)
@@ -56,8 +59,8 @@ def overhead_term(answers: Answers, truth: Files) -> Verdict:
     if not fault.passed:
         return fault
     overhead = value[:, OVERHEAD]
-    if not (np.isfinite(overhead).all() and (overhead >= 0).all()):
-        return failed("", "an overhead is a finite time and never negative")
+    if not (np.isfinite(overhead).all() and (overhead > 0).all()):
+        return failed("", "an overhead is a finite, positive time: no step comes without one")
     pairs = np.column_stack([expected["n_layers"], expected["batch_size"]])
     _, group = np.unique(pairs, axis=0, return_inverse=True)
     low, high = np.full(group.max() + 1, np.inf), np.zeros(group.max() + 1)
@@ -76,7 +79,7 @@ def altered_rows(answers: Answers, truth: Files) -> Verdict:
     return _reacts(answers, truth, [WEIGHTS, KV, FLOPS])
 
 
-@check(points=1, topics=["terms", "apart"])
+@check(points=1, topics=["terms", "apart"], needs=PHYSICS)
 def row_by_row(answers: Answers, truth: Files) -> Verdict:
     """A run's terms are the same in any table: shuffled, among other rows, or alone."""
     whole, fault = _terms(answers.by_id["terms"], len(_truth(truth)["kv_ms"]))
@@ -160,10 +163,11 @@ def _exact(answer: Answer, column: int, expected: np.ndarray) -> Verdict:
     return array_agrees(Answer(answer.call, value[:, column]), expected, rel=RTOL)
 
 
-def _between(value: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+def _between(value: ArrayLike, low: ArrayLike, high: ArrayLike) -> np.ndarray:
     """Tell of each value whether it lies between two bounds, both >= 0; NaN never does."""
-    with np.errstate(invalid="ignore", over="ignore"):
-        return np.asarray((value >= low * (1 - RTOL)) & (value <= high * (1 + RTOL)))
+    found, least, most = (np.asarray(part, dtype=float) for part in (value, low, high))
+    with np.errstate(invalid="ignore", over="ignore"):  # a student's values may be anything
+        return np.asarray((found >= least * (1 - RTOL)) & (found <= most * (1 + RTOL)))
 
 
 def _reacts(answers: Answers, truth: Files, columns: list[int]) -> Verdict:
@@ -178,8 +182,8 @@ def _reacts(answers: Answers, truth: Files, columns: list[int]) -> Verdict:
             low, high = row["low"][column], row["high"][column]
             if low is None:
                 continue
-            before, after = value[row["base"], column], value[row["row"], column]
-            if not _between(after, low * before, high * before):
+            before, after = float(value[row["base"], column]), float(value[row["row"], column])
+            if not (0 < before < math.inf and _between(after, low * before, high * before)):
                 wrong[row["change"]] = wrong.get(row["change"], 0) + 1
         if wrong:
             change, n_wrong = next(iter(wrong.items()))

@@ -115,7 +115,7 @@ def roofline_terms(runs: pd.DataFrame) -> np.ndarray:
 
     Returns:
         An array of shape (n, 4), each in milliseconds and in the order of the rows:
-        column 0, overhead: your choice of a function of n_layers and batch_size, never negative;
+        column 0, overhead: your choice of a function of n_layers and batch_size, positive;
         column 1: the bytes of all parameters, read once per step, over the bandwidth;
         column 2: the bytes of the whole batch's cache over the bandwidth;
         column 3: 2 operations per parameter and request, over the peak.

@@ -29,8 +29,8 @@ MISTAKES = (
     NamedMistake(
         "weights_always_two_bytes",
         (Edit(TERMS, 'runs["weight_bits"].to_numpy() / 8', "2"),),
-        caught_by="weight_term",
-        also=("altered_rows",),
+        caught_by="altered_rows",
+        also=("weight_term",),
         hint="Two bytes a parameter is right for 16 bits only; `weight_bits` says which runs "
         "have fewer.",
     ),
@@ -38,6 +38,7 @@ MISTAKES = (
         "kv_reads_ignored",
         (Edit(TERMS, "kv_bytes / bytes_per_ms", "0 * kv_bytes"),),
         caught_by="kv_term",
+        also=("altered_rows",),
         hint="Each step reads the whole cache again; that term is not zero.",
     ),
     NamedMistake(
@@ -120,16 +121,15 @@ MISTAKES = (
     NamedMistake(
         "fitted_to_throughput",
         (Edit(FIT, '"decode_step_ms"', '"tokens_per_s"'),),
-        caught_by="step_error",
-        also=("throughput_r2",),
+        caught_by="throughput_r2",
+        also=("step_error",),
         hint="The terms are times: they add up to decode_step_ms, not to tokens_per_s.",
     ),
     NamedMistake(
         "no_overhead",
         (Edit(TERMS, OVERHEAD, "overhead = 0 * layers"),),
-        caught_by="throughput_r2",
-        also=("step_error",),
-        hint="Without an overhead the small, fast runs come out far too fast, and those decide "
-        "the R² of throughput.",
+        caught_by="overhead_term",
+        hint="Starting kernels and scheduling take time in every step. Without it the small models "
+        "come out far too fast.",
     ),
 )

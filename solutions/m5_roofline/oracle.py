@@ -38,6 +38,8 @@ class Alteration:
     flops: float | str = SAME
 
 
+UNCHANGED = Alteration("no change", {})
+RENAMED = Alteration("other names for run, model and GPU", {})
 ALTERATIONS = (
     Alteration("twice the memory bandwidth", {"gpu_bandwidth_gbps": 2}, weights=0.5, kv=0.5),
     Alteration("twice the peak TFLOP/s", {"gpu_tflops": 2}, flops=0.5),
@@ -53,7 +55,7 @@ ALTERATIONS = (
     Alteration("twice the hidden size", {"hidden_size": 2}),
     Alteration("twice the intermediate size", {"intermediate_size": 2}),
     Alteration("twice the GPU memory", {"gpu_memory_gb": 2}),
-    Alteration("other names for run, model and GPU", {}),
+    RENAMED,
 )
 
 
@@ -106,28 +108,29 @@ COUNTS = (
 def _altered(
     rng: np.random.Generator, questions: pd.DataFrame
 ) -> tuple[pd.DataFrame, list[dict[str, Any]]]:
-    """Return base rows and their alterations in random order, and what each must come to."""
+    """Return base rows with their alterations, and what each must come to.
+
+    A base row stands among its own alterations, in random order: the first two bases then show
+    every alteration within the few dozen rows by which a named mistake is recognised.
+    """
     wide = questions[(questions["weight_bits"] == 16) & (questions["kv_bits"] == 16)]
     pool = wide if len(wide) else questions  # real runs may all be quantized
     chosen = pool.iloc[rng.permutation(len(pool))[:N_BASES]].reset_index(drop=True)
-    tables, told = [chosen], []
-    for base in range(len(chosen)):
-        row = chosen.iloc[[base]]
+    changes = (UNCHANGED, *ALTERATIONS)
+    tables: list[pd.DataFrame] = []
+    told: list[dict[str, Any]] = []
+    for number in range(len(chosen)):
+        start = number * len(changes)
+        order = rng.permutation(len(changes))
+        base = start + int(np.flatnonzero(order == 0)[0])
+        row = chosen.iloc[[number]]
         share = _attention_share(row)
-        for alteration in ALTERATIONS:
-            told.append((base, alteration, share))
-            tables.append(_apply(row, alteration))
+        for place, change in enumerate(order):
+            tables.append(_apply(row, changes[change]))
+            told.append(_row(changes[change], start + place, base, share))
     table = pd.concat(tables, ignore_index=True)
-    place = rng.permutation(len(table))  # row i goes to place[i]
-    table = table.iloc[np.argsort(place)].reset_index(drop=True)
     table["run_id"] = [f"q{i:05d}" for i in range(len(table))]
-    rows = [
-        _row(alteration, int(place[len(chosen) + i]), int(place[base]), share)
-        for i, (base, alteration, share) in enumerate(told)
-    ]
-    # each base row is asked as itself, too
-    rows += [_row(Alteration("no change", {}), int(p), int(p), 0.0) for p in place[: len(chosen)]]
-    return table, rows
+    return table, told
 
 
 def _apply(row: pd.DataFrame, alteration: Alteration) -> pd.DataFrame:
@@ -135,7 +138,7 @@ def _apply(row: pd.DataFrame, alteration: Alteration) -> pd.DataFrame:
     for column, factor in alteration.factors.items():
         kind = altered[column].dtype
         altered[column] = (altered[column] * factor).astype(kind)
-    if not alteration.factors:
+    if alteration is RENAMED:
         altered["model"], altered["gpu"] = "another-model", "another-gpu"
     return altered
 
