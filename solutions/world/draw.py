@@ -111,9 +111,11 @@ def fits(runs: pd.DataFrame) -> npt.NDArray[np.bool_]:
 
 def repeats(runs: pd.DataFrame, others: pd.DataFrame) -> npt.NDArray[np.bool_]:
     """Say of each run whether a row of `others` asks the same question."""
-    columns = list(QUESTION_COLUMNS)
-    known = pd.MultiIndex.from_frame(others[columns])
-    return np.asarray(pd.MultiIndex.from_frame(runs[columns]).isin(known), dtype=np.bool_)
+    return np.asarray(_questions(runs).isin(_questions(others)), dtype=np.bool_)
+
+
+def _questions(runs: pd.DataFrame) -> pd.MultiIndex:
+    return pd.MultiIndex.from_frame(runs[list(QUESTION_COLUMNS)])
 
 
 def draw_runs(
@@ -162,20 +164,20 @@ def _draw_questions(
 ) -> pd.DataFrame:
     """Draw unlabelled runs: what does not fit, or is asked already, is drawn again, same shape."""
 
-    def refused(runs: pd.DataFrame) -> npt.NDArray[np.bool_]:
-        repeated = np.zeros(len(runs), dtype=np.bool_) if avoid is None else repeats(runs, avoid)
-        return ~fits(runs) | repeated
-
+    known = None if avoid is None else _questions(avoid)
     of_shape = np.arange(n_runs) % len(shapes)
-    spread = spread_evenly(rng, of_shape, len(shapes))
-    runs = _questions_at(rng, shapes, of_shape, spread, mix)
-    pending = np.flatnonzero(refused(runs))
+    points = spread_evenly(rng, of_shape, len(shapes))
+    pending = np.arange(n_runs)
+    accepted = []
     while len(pending):
-        anew = rng.random((len(pending), N_SPREAD))
-        again = _questions_at(rng, shapes, of_shape[pending], anew, mix)
-        again.index = pd.Index(pending)
-        runs.loc[pending] = again
-        pending = pending[refused(again)]
+        runs = _questions_at(rng, shapes, of_shape[pending], points, mix).set_index(pending)
+        good = fits(runs)
+        if known is not None:
+            good &= ~_questions(runs).isin(known)
+        accepted.append(runs[good])
+        pending = pending[~good]
+        points = rng.random((len(pending), N_SPREAD))
+    runs = pd.concat(accepted).sort_index()
     return runs.iloc[rng.permutation(n_runs)].reset_index(drop=True)
 
 
