@@ -13,7 +13,7 @@ import numpy as np
 from grader.report import CheckReport, Outcome
 from milestones.spec import Answer, Answers, Check, Files, Milestone, Verdict
 
-PROBE_ROWS = 32  # rows of a long answer that a mistake's stored answers keep
+PROBE_ROWS = 16  # wrong rows kept of a mistake's long answer: enough to tell mistakes apart
 SAME_RTOL = 1e-9  # two computations of the same wrong formula differ by rounding only
 
 
@@ -35,11 +35,32 @@ def read_mistakes(truth: Files, slug: str) -> tuple[Mistake, ...]:
     )
 
 
-def probe(value: Any) -> Any:
-    """Return the part of an answer that is stored for recognition: the first rows, as JSON."""
-    if isinstance(value, np.ndarray):
-        return value[:PROBE_ROWS].tolist()
-    return value
+def probe(wrong: Any, right: Any) -> Any:
+    """Return what a split stores of a mistake's answer, or None where it equals the right one.
+
+    Of an array these are up to `PROBE_ROWS` rows that differ, spread over all that do.
+    """
+    if not isinstance(wrong, np.ndarray):
+        return None if _equal(wrong, right) else wrong
+    if not isinstance(right, np.ndarray) or wrong.shape != right.shape:
+        rows = np.arange(len(wrong))
+    else:
+        far = ~np.isclose(wrong, right, rtol=SAME_RTOL, atol=0.0, equal_nan=True)
+        rows = np.flatnonzero(far.reshape(len(far), -1).any(axis=1))
+    if len(rows) == 0:
+        return None
+    spread = np.unique(np.linspace(0, len(rows) - 1, PROBE_ROWS).astype(int))
+    chosen = rows[spread]
+    return {"rows": chosen.tolist(), "values": _without_nan_tokens(wrong[chosen].tolist())}
+
+
+def _without_nan_tokens(values: Any) -> Any:
+    """Return nested lists that strict JSON carries; numpy reads them back as they were."""
+    if isinstance(values, list):
+        return [_without_nan_tokens(value) for value in values]
+    if math.isnan(values):
+        return None
+    return values if math.isfinite(values) else str(values)
 
 
 def judge(
@@ -112,13 +133,7 @@ def _same(mistake: Mistake, asked: Sequence[Answer]) -> bool:
 
 def _equal(value: Any, stored: Any) -> bool:
     if isinstance(value, np.ndarray):
-        if not isinstance(stored, list):
-            return False
-        kept = np.asarray(stored, dtype=float)
-        head = value[:PROBE_ROWS]
-        return head.shape == kept.shape and bool(
-            np.allclose(head, kept, rtol=SAME_RTOL, atol=0.0, equal_nan=True)
-        )
+        return isinstance(stored, dict) and _same_rows(value, stored)
     if isinstance(value, dict) and isinstance(stored, dict):
         return value.keys() == stored.keys() and all(_equal(value[k], stored[k]) for k in value)
     if isinstance(value, list) and isinstance(stored, list):
@@ -129,6 +144,16 @@ def _equal(value: Any, stored: Any) -> bool:
             np.isclose(value, stored, rtol=SAME_RTOL, atol=0.0)
         )
     return type(value) is type(stored) and bool(value == stored)
+
+
+def _same_rows(value: np.ndarray, stored: Mapping[str, Any]) -> bool:
+    rows, kept = stored["rows"], np.asarray(stored["values"], dtype=float)
+    if value.ndim == 0 or value.ndim != kept.ndim or len(value) <= max(rows):
+        return False
+    found = value[rows]
+    return found.shape == kept.shape and bool(
+        np.allclose(found, kept, rtol=SAME_RTOL, atol=0.0, equal_nan=True)
+    )
 
 
 def _report(
@@ -160,15 +185,6 @@ def all_broken(milestone: Milestone, why: str) -> tuple[CheckReport, ...]:
 def all_failed(milestone: Milestone, why: str) -> tuple[CheckReport, ...]:
     """Return every check as FAILED for one reason, for a notebook that cannot be read."""
     return tuple(_report(check, Outcome.FAILED, hint=why) for check in milestone.checks)
-
-
-def without_problem(answers: Mapping[str, Answer]) -> dict[str, Any]:
-    """Return the probes of those answers that have a value and travel at all."""
-    return {
-        call_id: probe(answer.value)
-        for call_id, answer in answers.items()
-        if answer.problem is None and answer.call.returns != "kept"
-    }
 
 
 def mistake_as_json(mistake: Mistake) -> dict[str, Any]:

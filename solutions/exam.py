@@ -16,7 +16,7 @@ import pandas as pd
 
 import milestones
 from grader import __version__
-from grader.judge import Mistake, mistake_as_json, without_problem
+from grader.judge import Mistake, mistake_as_json, probe
 from grader.split import SCHEMA, file_hashes
 from milestones.runs import LABELS
 from milestones.spec import Answers, Files, Milestone
@@ -125,24 +125,26 @@ def stored_mistakes(
     slug: str, mistaken: Mapping[str, Answers], right: Answers
 ) -> tuple[Mistake, ...]:
     """Return a milestone's mistakes with those answers that tell them from the right ones."""
-    stored = []
-    for mistake in named_mistakes(slug):
-        wrong = without_problem(mistaken[mistake.name].by_id)
-        known = without_problem(right.by_id)
-        telling = {
-            call_id: value
-            for call_id, value in wrong.items()
-            if json.dumps(value) != json.dumps(known.get(call_id))
-        }
-        stored.append(Mistake(mistake.name, mistake.checks, mistake.hint, telling))
-    return tuple(stored)
+    return tuple(
+        Mistake(mistake.name, mistake.checks, mistake.hint, _telling(mistaken[mistake.name], right))
+        for mistake in named_mistakes(slug)
+    )
+
+
+def _telling(wrong: Answers, right: Answers) -> dict[str, Any]:
+    probes = {
+        call_id: probe(answer.value, right.by_id[call_id].value)
+        for call_id, answer in wrong.by_id.items()
+        if answer.problem is None and answer.call.returns != "kept"
+    }
+    return {call_id: stored for call_id, stored in probes.items() if stored is not None}
 
 
 def write_mistakes(folder: Path, slug: str, mistakes: tuple[Mistake, ...]) -> None:
     """Store the mistakes beside the truth of their milestone."""
     content = [mistake_as_json(mistake) for mistake in mistakes]
     path = folder / "truth" / slug / "mistakes.json"
-    path.write_text(json.dumps(content) + "\n", encoding="utf-8", newline="\n")
+    path.write_text(json.dumps(content, allow_nan=False) + "\n", encoding="utf-8", newline="\n")
 
 
 def write_manifest(folder: Path, kind: str, seed: bytes, attempt: int) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from grader.judge import Mistake, judge, read_mistakes
+from grader.judge import Mistake, judge, probe, read_mistakes
 from grader.report import Outcome
 from milestones.figures import at_least, at_most, bootstrap_interval, mape, r2
 from milestones.spec import (
@@ -115,23 +115,31 @@ def test_a_hint_is_kept_for_the_checks_it_belongs_to() -> None:
     assert MISTAKE.hint not in report.hint
 
 
-def test_a_long_array_is_known_by_its_first_rows(tmp_path: Path) -> None:
-    wrong = np.linspace(1, 2, 4_000)
-    stored = [
-        {
-            "name": "m",
-            "checks": ["is_seven"],
-            "hint": "Hm.",
-            "answers": {"number/0": wrong[:32].tolist()},
-        }
-    ]
+def test_a_long_array_is_known_by_the_rows_in_which_the_mistake_is_wrong(tmp_path: Path) -> None:
+    right = np.linspace(1, 2, 4_000)
+    wrong = np.where(np.arange(4_000) < 3_000, right, np.nan)  # right in its first 3,000 rows
+    wrong[3_500:] = right[3_500:] * 2
+    answers = {"number/0": probe(wrong, right)}
+    stored = [{"name": "m", "checks": ["is_seven"], "hint": "Hm.", "answers": answers}]
     folder = tmp_path / "m0"
     folder.mkdir()
-    (folder / "mistakes.json").write_text(json.dumps(stored))
+    (folder / "mistakes.json").write_text(json.dumps(stored, allow_nan=False))
     (mistake,) = read_mistakes(Files(tmp_path), "m0")
-    (same,) = judged(Answer(CALL, wrong * (1 + 1e-12)), _fails, mistakes=(mistake,))
-    (other,) = judged(Answer(CALL, wrong * (1 + 1e-6)), _fails, mistakes=(mistake,))
-    assert (same.hint, other.hint) == ("Hm.", "")
+
+    def hint(value: np.ndarray) -> str:
+        (report,) = judged(Answer(CALL, value), _fails, mistakes=(mistake,))
+        return str(report.hint)
+
+    assert hint(wrong * (1 + 1e-12)) == "Hm."
+    for other in (wrong * (1 + 1e-6), right, wrong[:3_600], np.array(1.0), wrong[:, None]):
+        assert hint(other) == ""
+
+
+def test_where_a_mistake_answers_right_nothing_is_stored() -> None:
+    right = np.linspace(1, 2, 4_000)
+    assert probe(right * (1 + 1e-12), right) is None
+    assert probe({"a": 1.0}, {"a": 1}) is None
+    assert probe({"a": 1.1}, {"a": 1}) == {"a": 1.1}
 
 
 @check(points=2, topics=["number"])

@@ -1,0 +1,116 @@
+"""One source, two notebooks: what the student's copy keeps and what it loses."""
+
+from __future__ import annotations
+
+import ast
+import json
+
+import nbformat
+import pytest
+
+import milestones
+from solutions.lesson import (
+    LessonCell,
+    Reference,
+    _for_student,
+    _stub,
+    notebook_text,
+    read_lesson,
+    student_notebook,
+)
+from solutions.mistake import Edit
+from solutions.render import drift
+from solutions.verify import leaks, solution_lines
+
+FUNCTION = '''def area(width: float, height: float) -> float:
+    """Return the area.
+
+    Args:
+        width: in metres.
+    """
+    secret = width * height  # never shown
+    return secret'''
+
+
+def test_a_stub_keeps_signature_and_docstring_and_loses_the_body() -> None:
+    stub = _stub(FUNCTION)
+    assert stub.startswith(FUNCTION.partition("    secret")[0])
+    assert "secret" not in stub
+    function = ast.parse(stub).body[0]
+    assert isinstance(function, ast.FunctionDef)
+    assert [type(node) for node in function.body] == [ast.Expr, ast.Raise]
+
+
+def test_a_stub_of_a_dict_keeps_its_keys_and_loses_their_values() -> None:
+    stub = _stub('plan: dict = {\n    "gpu": "H100-80GB",\n    "n_gpus": 12,\n}')
+    namespace: dict[str, object] = {}
+    exec(stub, namespace)
+    assert namespace["plan"] == {"gpu": None, "n_gpus": None}
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["x = 1", "def f():\n    return 1", "def f():\n    'doc'\n\ndef g():\n    'doc'", "import os"],
+)
+def test_what_is_no_single_documented_definition_is_no_exercise(source: str) -> None:
+    with pytest.raises(ValueError, match="exercise"):
+        _stub(source)
+
+
+def test_a_written_cell_keeps_headings_and_prompts() -> None:
+    cell = LessonCell("written", "## The plan\n\n> Which GPU, and why?\n\nThe H200, because.")
+    assert _for_student(cell) == "## The plan\n\n> Which GPU, and why?"
+
+
+@pytest.mark.parametrize("slug", milestones.SLUGS)
+def test_committed_notebooks_are_what_their_source_gives(slug: str) -> None:
+    assert drift(slug) == []
+
+
+@pytest.mark.parametrize("slug", milestones.SLUGS)
+def test_notebooks_are_valid_and_carry_no_output_for_students(slug: str) -> None:
+    notebook = nbformat.reads(notebook_text(student_notebook(slug)), as_version=4)
+    nbformat.validate(notebook)
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert all(cell.outputs == [] and cell.execution_count is None for cell in code)
+    assert len({cell.id for cell in notebook.cells}) == len(notebook.cells)
+
+
+@pytest.mark.parametrize("slug", milestones.SLUGS)
+def test_solved_notebooks_ran_to_the_end_without_an_error(slug: str) -> None:
+    from solutions.render import solved_path
+
+    notebook = json.loads(solved_path(slug).read_text(encoding="utf-8"))
+    code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    assert [cell["execution_count"] for cell in code] == list(range(1, len(code) + 1))
+    kinds = [output["output_type"] for cell in code for output in cell["outputs"]]
+    assert "error" not in kinds
+    assert any("image/png" in o.get("data", {}) for cell in code for o in cell["outputs"])
+
+
+@pytest.mark.parametrize("slug", milestones.SLUGS)
+def test_every_function_a_milestone_names_is_an_exercise_of_its_lesson(slug: str) -> None:
+    exercises = {cell.name for cell in read_lesson(slug) if cell.kind == "exercise"}
+    assert set(milestones.load(slug).functions) == exercises
+
+
+def test_no_line_of_a_solution_stands_in_a_students_tree() -> None:
+    assert list(leaks()) == []
+
+
+def test_the_search_for_leaks_has_lines_to_look_for() -> None:
+    assert all(len(solution_lines(slug)) >= 3 for slug in milestones.SLUGS)
+
+
+def test_an_edit_that_lost_touch_with_the_lesson_is_an_error() -> None:
+    with pytest.raises(ValueError, match="no longer holds"):
+        Edit("area", "height * height", "1").apply(FUNCTION)
+
+
+def test_edits_are_undone_when_they_have_been_judged() -> None:
+    reference = Reference("m2_kv_bytes")
+    shape = (80, 8, 128, 16)
+    right = reference.namespace["kv_bytes_per_token"](*shape)
+    with reference.with_edits([Edit("kv_bytes_per_token", "2 * n_layers", "n_layers")]) as wrong:
+        assert wrong["kv_bytes_per_token"](*shape) == right / 2
+    assert reference.namespace["kv_bytes_per_token"](*shape) == right
