@@ -50,14 +50,16 @@ def r2(predicted, actual):
 # %% [markdown]
 # ## Boosting on the raw columns
 #
-# Gradient-boosted trees are the strong default for tables. The settings below were searched for
-# once, in 50 trials each, and lie in `data/tuned_boosting.json`: one search was scored on rows held
-# out at random, the other on whole models held out. The target is the logarithm of the step, which
-# makes errors relative. The features are the 14 numeric columns, nothing derived.
+# Gradient-boosted trees are the strong default for tables. Their settings were searched for once,
+# in 50 trials, and lie in `data/tuned_boosting.json`; in fact twice, since there are two ways to
+# score a trial: on rows of train held out at random, and on whole models held out. The target is
+# the logarithm of the step, which makes errors relative. The features are the 14 numeric columns,
+# nothing derived.
 #
-# **Predict before you run.** The bar of this milestone is a MAPE of **0.062**. On models that are
-# in train, the trees should be well inside. On models that are not, they should miss it, by a
-# factor of **1.5 or more**. Half of validation, and half of every hidden set, is such models.
+# **Predict before you run.** The bar of this milestone is a MAPE of **0.062**. Scored on random
+# rows, the trees promise to meet it: other runs of the same model are in the fit. Scored on whole
+# models they do not. And on validation, of which half are models that train does not have, they
+# meet it on the seen half and miss it by a factor of **1.5 or more** on the unseen half.
 
 # %%
 train = pd.read_csv(DATA / "train.csv")
@@ -81,13 +83,15 @@ def score(predicted):
     }
 
 
-scores, raw_predicted = {}, {}
-for search, found in json.loads((DATA / "tuned_boosting.json").read_text()).items():
-    name = f"raw columns, tuned on {search.replace('_', ' ')}"
-    trees = boosted(**found["settings"])
-    trees.fit(train[raw_columns], np.log(train["decode_step_ms"]))
-    raw_predicted[name] = np.exp(trees.predict(validation[raw_columns]))
-    scores[name] = score(raw_predicted[name])
+searches = json.loads((DATA / "tuned_boosting.json").read_text())
+for held_out, found in searches.items():
+    promised = found["cross_validated_mape"]
+    print(f"best of {found['trials']} trials, {held_out.replace('_', ' ')}: MAPE {promised:.4f}")
+
+tuned_trees = boosted(**searches["models_held_out"]["settings"])
+tuned_trees.fit(train[raw_columns], np.log(train["decode_step_ms"]))
+raw_predicted = np.exp(tuned_trees.predict(validation[raw_columns]))
+scores = {"tuned boosting, raw columns": score(raw_predicted)}
 pd.DataFrame(scores).T
 
 # %% [markdown]
@@ -124,7 +128,7 @@ sweep = sweep.assign(
 longest = train["context_len"].max()
 
 
-light = {"n_estimators": 300, "learning_rate": 0.08, "num_leaves": 31, "feature_fraction": 0.7}
+light = {"n_estimators": 200, "learning_rate": 0.1, "num_leaves": 31, "feature_fraction": 0.7}
 light_trees = boosted(**light).fit(train[raw_columns], np.log(train["decode_step_ms"]))
 
 
@@ -360,10 +364,9 @@ plt.show()
 
 # %%
 fig, axes = plt.subplots(1, 2, figsize=(10, 5), sharex=True, sharey=True, layout="constrained")
-raw = min(raw_predicted.values(), key=lambda values: mape(values, measured))  # the better search
 ends = [measured.min(), measured.max()]
 for ax, title, values in zip(
-    axes, ["boosting on raw columns", "your model"], [raw, predicted], strict=True
+    axes, ["boosting on raw columns", "your model"], [raw_predicted, predicted], strict=True
 ):
     ax.scatter(measured[~unseen], values[~unseen], s=5, alpha=0.5, label="models in train")
     ax.scatter(measured[unseen], values[unseen], s=5, alpha=0.5, label="models never seen")
@@ -396,7 +399,7 @@ slices = {
     "cache bits": validation["kv_bits"],
     "batch": batch_range,
 }
-error = pd.DataFrame({"mine": np.abs(relative), "raw": np.abs(raw / measured - 1)})
+error = pd.DataFrame({"mine": np.abs(relative), "raw": np.abs(raw_predicted / measured - 1)})
 pd.concat(
     {
         kind: pd.DataFrame(
