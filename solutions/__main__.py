@@ -11,6 +11,7 @@ COMMANDS = {
     "trial": ("solutions.trial", "one milestone's checks on a throwaway split, while writing them"),
     "split": ("solutions.split", "make a fresh hidden split, proved fair before it is used"),
     "release": ("solutions.release", "make the student repository, and prove it there"),
+    "picture": ("solutions.picture", "the README's picture of a report, from a real grading"),
     "world": (
         "solutions.world.command",
         "the world's figures, and how it compares with measurements",
