@@ -5,6 +5,9 @@ from solutions.mistake import Edit, NamedMistake
 PROFILE, PREDICT, BASELINE = "profile_runs", "linear_predictions", "linear_baseline_r2"
 BOTH_BASELINES = "baseline_from_any_table"
 
+# Where two mistakes give the same answers, the first hint is shown: those that are wrong on more
+# tables come first.
+
 MISTAKES = (
     NamedMistake(
         "five_gpus_taken_for_granted",
@@ -19,6 +22,13 @@ MISTAKES = (
         hint="`n_models` is the number of different models, not of rows that name one.",
     ),
     NamedMistake(
+        "grouped_counted_as_multi_head",
+        (Edit(PROFILE, 'runs["n_kv_heads"] == runs["n_heads"]', 'runs["n_kv_heads"] > 1'),),
+        caught_by="attention_layouts",
+        hint="More than one KV head is not yet MHA: only as many KV heads as query heads is. "
+        "Fewer is GQA.",
+    ),
+    NamedMistake(
         "one_kv_head_is_always_mqa",
         (
             Edit(
@@ -30,13 +40,6 @@ MISTAKES = (
         ),
         caught_by="attention_layouts",
         hint="Ask for MHA first: a model with one query head and one KV head shares nothing.",
-    ),
-    NamedMistake(
-        "grouped_counted_as_multi_head",
-        (Edit(PROFILE, 'runs["n_kv_heads"] == runs["n_heads"]', 'runs["n_kv_heads"] > 1'),),
-        caught_by="attention_layouts",
-        hint="More than one KV head is not yet MHA: only as many KV heads as query heads is. "
-        "Fewer is GQA.",
     ),
     NamedMistake(
         "absent_layout_left_out",
