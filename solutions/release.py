@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -27,10 +28,11 @@ KEPT = (
     "constraints.txt",
     "LICENSE",
     "CHANGELOG.md",
+    "docs",
     ".gitignore",
     ".gitattributes",
 )
-README_END = "<!-- A release ends here: what follows is for instructors and maintainers. -->"
+NOT_RELEASED = re.compile("<!-- not in a release -->\n.*?<!-- end -->\n+", re.DOTALL)
 
 
 def main(argv: list[str]) -> int:
@@ -73,8 +75,8 @@ def make(folder: Path) -> None:
         folder / "notebooks" / f"{slug}.ipynb" for slug in milestones.SLUGS
     }:
         stray.unlink()
-    readme = (ROOT / "README.md").read_text(encoding="utf-8").partition(README_END)[0]
-    (folder / "README.md").write_text(readme.rstrip() + "\n", encoding="utf-8", newline="\n")
+    readme = NOT_RELEASED.sub("", (ROOT / "README.md").read_text(encoding="utf-8"))
+    (folder / "README.md").write_text(readme, encoding="utf-8", newline="\n")
 
 
 def prove_release(folder: Path) -> list[str]:
