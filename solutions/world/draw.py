@@ -14,6 +14,7 @@ from solutions.world.gpus import gpus_of_runs
 from solutions.world.shapes import (
     SHAPE_COLUMNS,
     attention_kind,
+    octaves_from_public,
     shape_columns,
     shapes_of,
     twin_key,
@@ -51,6 +52,8 @@ MEMORY_FRACTION = 0.92
 N_TRAIN_RUNS = 12_000
 N_TEST_RUNS = 4_000
 N_UNSEEN_SHAPES = 8
+UNSEEN_OCTAVES = 1.1
+FAR_OCTAVES = 1.5
 N_SPREAD = 3  # GPU, batch size and context are spread evenly
 PUBLIC_SEED = 20_260_101
 
@@ -287,23 +290,26 @@ def draw_unseen_shapes(rng: np.random.Generator) -> pd.DataFrame:
 
     Two come from each quarter by size (quarters of the train shapes), one from the faster half
     of that quarter and one from the slower, so that hidden sets are alike in difficulty; 1 or 2
-    are MQA, 2 or more MHA, 3 or more GQA.
+    are MQA, 2 or more MHA, 3 or more GQA. So that a set cannot be answered by looking up public
+    neighbours, their mean distance from the nearest public shape is UNSEEN_OCTAVES or more, where
+    a distance beyond FAR_OCTAVES counts as that.
     """
     pool = shapes_of("pool")
-    pool["twin"] = twin_key(pool)
-    pool = pool.drop_duplicates("twin").reset_index(drop=True)
+    pool = pool[~twin_key(pool).duplicated()].reset_index(drop=True)
     edges = shapes_of("train")["params_b"].quantile([0.25, 0.5, 0.75]).to_numpy()
-    pool["quarter"] = np.searchsorted(edges, pool["params_b"].to_numpy())
+    quarter = pd.Series(np.searchsorted(edges, pool["params_b"].to_numpy()))
     speed = nominal_tokens_per_s(pool)
-    pool["fast"] = speed > speed.groupby(pool["quarter"]).transform("median")
+    fast = speed > speed.groupby(quarter).transform("median")
+    groups = [rows.to_numpy() for rows in pool.groupby([quarter, fast]).groups.values()]
+    kind = attention_kind(pool).to_numpy()
+    octaves = octaves_from_public(pool).clip(upper=FAR_OCTAVES).to_numpy()
     while True:
-        order = pool.iloc[rng.permutation(len(pool))]
-        chosen = order.groupby(["quarter", "fast"]).head(1)
-        kinds = attention_kind(chosen).value_counts()
-        if 1 <= kinds.get("MQA", 0) <= 2 and kinds.get("MHA", 0) >= 2 and kinds.get("GQA", 0) >= 3:
+        chosen = np.array([rng.choice(group) for group in groups])
+        n_mqa, n_mha, n_gqa = ((kind[chosen] == name).sum() for name in ("MQA", "MHA", "GQA"))
+        mixed = 1 <= n_mqa <= 2 and n_mha >= 2 and n_gqa >= 3
+        if mixed and octaves[chosen].mean() >= UNSEEN_OCTAVES:
             break
-    chosen = chosen.sort_values("params_b", kind="stable")
-    return shape_columns(chosen)
+    return shape_columns(pool.iloc[np.sort(chosen)])
 
 
 def nominal_tokens_per_s(shapes: pd.DataFrame) -> pd.Series:
