@@ -1,0 +1,153 @@
+"""What would happen to a plan: a look into the table of steps, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from milestones.m7_planner.calls import CASES
+from milestones.m7_planner.plans import (
+    Plan,
+    Refusal,
+    Unreadable,
+    Workload,
+    demand,
+    read_plan,
+    workload_of,
+)
+from milestones.spec import Answer, Answers, Files
+
+SLACK = 1e-9  # relative, on every bound: the contract of this milestone
+NEAR = 0.05  # within this share of a bound, either side of it is accepted as what limits
+
+REFUSED_COST = 2.0  # a refusal of what can be served counts as twice the cheapest fleet
+
+
+@dataclass(frozen=True)
+class Truth:
+    """One workload's part of the table.
+
+    `held` requests fit on a GPU by name; `steps[gpu][n - 1]` is the step in ms of n requests, for
+    n up to held + 1. `cheapest` is the least cost in USD per hour, NaN where nothing holds.
+    """
+
+    held: dict[str, int]
+    steps: dict[str, np.ndarray]
+    cheapest: float
+
+    @property
+    def possible(self) -> bool:
+        """Whether any plan holds."""
+        return bool(np.isfinite(self.cheapest))
+
+
+@dataclass(frozen=True)
+class Fate:
+    """One answer beside its truth. `broken` says which promise breaks, and is empty if none."""
+
+    number: int
+    plan: Plan | Refusal | Unreadable
+    workload: Workload
+    truth: Truth
+    broken: str
+
+    @property
+    def step_ms(self) -> float | None:
+        """The true step of a plan that fits in memory."""
+        plan = self.plan
+        if not isinstance(plan, Plan) or plan.requests_per_gpu > self.truth.held[plan.gpu]:
+            return None
+        return float(self.truth.steps[plan.gpu][plan.requests_per_gpu - 1])
+
+    @property
+    def cost_ratio(self) -> float:
+        """Fleet cost over the cheapest that holds; only asked where something holds."""
+        if isinstance(self.plan, Plan):
+            ratio = self.plan.cost_usd_per_hour / self.truth.cheapest
+            return max(ratio, 1.0) if self.broken else ratio
+        return REFUSED_COST
+
+    @property
+    def limits(self) -> set[str]:
+        """What may be said to stop one more request on each GPU."""
+        plan = self.plan
+        assert isinstance(plan, Plan)
+        steps, held = self.truth.steps[plan.gpu], self.truth.held[plan.gpu]
+        if plan.requests_per_gpu > held:
+            return {"memory"}
+        memory = _memory_used(self.workload, plan.gpu, plan.requests_per_gpu + 1)
+        latency = float(steps[plan.requests_per_gpu]) / self.workload["max_step_ms"]
+        accepted = set()
+        if memory > 1 - NEAR:
+            accepted.add("memory")
+        if memory <= 1 + NEAR and latency > 1 - NEAR:
+            accepted.add("latency")
+        if memory <= 1 + NEAR and latency <= 1 + NEAR:
+            accepted.add("load")
+        return accepted
+
+
+def _memory_used(workload: Workload, gpu: str, requests: int) -> float:
+    """Return the share of a GPU's 92 % that weights and the cache of some requests take."""
+    model = workload["model"]
+    weights = model["params_b"] * 1e9 * workload["weight_bits"] / 8
+    a_token = 2 * model["n_layers"] * model["n_kv_heads"] * model["head_dim"]
+    tokens = workload["prompt_tokens"] + workload["output_tokens"]
+    cache = requests * tokens * a_token * workload["kv_bits"] / 8
+    memory_gb = next(g["gpu_memory_gb"] for g in workload["gpus"] if g["gpu"] == gpu)
+    return float((weights + cache) / (0.92 * memory_gb * 1e9))
+
+
+def read_truth(truth: Files, workloads: dict[str, Workload]) -> dict[str, Truth]:
+    """Return the truth of each call by its id; `workloads` are those asked, by id, in order."""
+    stored = truth.arrays("m7_planner/steps.npz")
+    held, steps = stored["held"], stored["steps"]
+    sizes = np.where(held >= 0, held + 1, 0)
+    ends = np.cumsum(sizes.ravel()).reshape(sizes.shape)
+    n_workloads = len(held) - len(CASES)
+    found = {}
+    for call_id, workload in workloads.items():
+        topic, _, case = call_id.partition("/")
+        row = int(case) if topic == "plan" else n_workloads + CASES.index(case)
+        names = [offer["gpu"] for offer in workload["gpus"]]
+        found[call_id] = Truth(
+            {name: int(held[row, i]) for i, name in enumerate(names)},
+            {
+                name: steps[ends[row, i] - sizes[row, i] : ends[row, i]]
+                for i, name in enumerate(names)
+            },
+            float(stored["cheapest"][row]),
+        )
+    return found
+
+
+def fates(answers: Answers, truth: Files, topic: str = "plan") -> list[Fate]:
+    """Return the fate of every answer of a topic, in the order they were asked."""
+    asked = list(answers.under(topic))
+    truths = read_truth(truth, {answer.call.id: workload_of(answer) for answer in asked})
+    return list(_fates(asked, truths))
+
+
+def _fates(asked: list[Answer], truths: dict[str, Truth]) -> Iterator[Fate]:
+    for number, answer in enumerate(asked):
+        plan, workload, of_world = read_plan(answer), workload_of(answer), truths[answer.call.id]
+        broken = _what_breaks(plan, workload, of_world)
+        if not broken and not answer.in_time:
+            broken = "time"
+        yield Fate(number, plan, workload, of_world, broken)
+
+
+def _what_breaks(plan: Plan | Refusal | Unreadable, workload: Workload, truth: Truth) -> str:
+    if isinstance(plan, Unreadable):
+        return "form"
+    if isinstance(plan, Refusal):
+        return "refusal" if truth.possible else ""
+    if plan.requests_per_gpu > truth.held[plan.gpu]:
+        return "memory"
+    step = float(truth.steps[plan.gpu][plan.requests_per_gpu - 1])
+    if step > workload["max_step_ms"] * (1 + SLACK):
+        return "latency"
+    tokens_per_s = plan.n_gpus * plan.requests_per_gpu * 1000 / step
+    return "load" if tokens_per_s < demand(workload) * (1 - SLACK) else ""

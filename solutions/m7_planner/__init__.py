@@ -1,0 +1,1 @@
+"""Milestone 7's secrets: its oracle, its notebook's source and its named mistakes."""
