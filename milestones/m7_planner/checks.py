@@ -46,6 +46,14 @@ PROMISES = {
     "load": "do not carry the load",
     "time": "took more than 2 CPU seconds",
 }
+SINGULAR = {
+    "form": "cannot be read",
+    "refusal": "refuses what could be served",
+    "memory": "does not fit in memory",
+    "latency": "is slower than max_step_ms",
+    "load": "does not carry the load",
+    "time": "took more than 2 CPU seconds",
+}
 
 
 @check(points=1.5, topics=["plan"])
@@ -235,7 +243,7 @@ def written_plan(answers: Answers, truth: Files) -> Verdict:
                 f"answers {kind_of(expected)}.",
             )
     if found[0].broken:
-        return failed("", remark=f"The plan for the case: {PROMISES[found[0].broken]}.")
+        return failed("", remark=f"The plan for the case {SINGULAR[found[0].broken]}.")
     return passed()
 
 
@@ -275,16 +283,15 @@ def _what_broke(found: list[Fate]) -> str:
 
 def _first_broken(found: list[Fate]) -> str:
     fate = next(f for f in found if f.broken)
-    step = fate.step_ms
-    if step is None or not isinstance(fate.plan, Plan):
-        return f"The first is {_name(fate)}."
-    plan = fate.plan
+    plan, step = fate.plan, fate.step_ms
+    if not isinstance(plan, Plan) or step is None or fate.broken not in ("latency", "load"):
+        return f"The first is {_name(fate)}, one that {SINGULAR[fate.broken]}."
+    made = plan.n_gpus * plan.requests_per_gpu * 1000 / step
     return (
-        f"The first is {_name(fate)}: {plan.requests_per_gpu} requests take {step:.4g} ms there "
-        f"(you said {plan.decode_step_ms:.4g}, max_step_ms is {fate.workload['max_step_ms']:g}), "
-        f"and {plan.n_gpus} {plan.gpu} give "
-        f"{plan.n_gpus * plan.requests_per_gpu * 1000 / step:,.0f} tokens a second where "
-        f"{demand(fate.workload):,.0f} are demanded."
+        f"The first is {_name(fate)}: {plan.requests_per_gpu} requests on one {plan.gpu} take "
+        f"{step:.4g} ms (you said {plan.decode_step_ms:.4g}; max_step_ms is "
+        f"{fate.workload['max_step_ms']:g}), and {plan.n_gpus} of them make {made:,.0f} tokens a "
+        f"second of the {demand(fate.workload):,.0f} demanded."
     )
 
 

@@ -159,7 +159,7 @@ ax.set_xticklabels(["1k", "2k", "4k", "8k", "16k", "32k"])
 ax.minorticks_off()
 ax.set_yticks([1, 3, 10, 30, 100, 300])
 ax.set_yticklabels(["1", "3", "10", "30", "100", "300"])
-ax.set_title("Memory: concurrency against context (32B, 8-bit weights, 16-bit cache)")
+ax.set_title("How many requests fit (32B, 8-bit weights, 16-bit cache)")
 ax.legend()
 plt.show()
 
@@ -298,8 +298,8 @@ print("by hand:   61 requests: about 35 ms, 1,740 tokens a second")
 # ## Headroom: what a promise costs
 #
 # A prediction is right on average. A promise has to be kept nearly always. If you plan with the
-# bare prediction and sit exactly at the wall, every second plan breaks: the real step is as often
-# above the prediction as below. The remedy is to promise with a factor,
+# bare prediction and sit exactly at the wall, every second plan breaks: the real step is about as
+# often above the prediction as below. The remedy is to promise with a factor,
 #
 # $$\text{promised step} = (1 + h) \cdot \text{predicted step}$$
 #
@@ -307,8 +307,9 @@ print("by hand:   61 requests: about 35 ms, 1,740 tokens a second")
 # how often is measured / predicted larger than $1 + h$? Take the $h$ that is exceeded in 5 % of
 # them. It is neither a feeling nor a round number; it is a quantile.
 #
-# **Predict:** errors of about 3 % on average, if they were bell-shaped, would exceed 5 to 6 % on
-# the slow side in one case of twenty. So **h is about 0.05**.
+# **Predict:** bell-shaped errors whose average size is 0.03 have a standard deviation of
+# 1.25 · 0.03 = 0.038, and one in twenty lies more than 1.645 standard deviations on the slow side.
+# So **h is about 0.06**.
 
 
 # %% tags=["exercise"]
@@ -336,15 +337,16 @@ HEADROOM = headroom(
 ratio = np.sort(measured / predicted)
 fig, ax = plt.subplots(figsize=(7, 4))
 ax.plot(ratio, np.arange(1, len(ratio) + 1) / len(ratio), color="#1f77b4")
-for share in (0.5, 0.95):
+for share, offset, side in ((0.5, (-8, 6), "right"), (0.95, (8, -14), "left")):
     h = headroom(predicted, measured, share)
     ax.plot([1 + h, 1 + h], [0, share], color="grey", ls="--", lw=1)
     ax.plot([0.9, 1 + h], [share, share], color="grey", ls="--", lw=1)
     ax.annotate(
         f"{share:.0%} kept with h = {h:.3f}",
         (1 + h, share),
-        xytext=(8, -14),
+        xytext=offset,
         textcoords="offset points",
+        ha=side,
     )
 ax.set(
     xlim=(0.9, 1.2),
@@ -415,22 +417,35 @@ def options_on(workload: dict, gpu: dict, headroom: float) -> dict:
 # **Predict:** the A100 is the cheapest by the hour (1.50 USD). Will it have the cheapest tokens?
 
 # %%
+LABELS = {  # where the name stands beside the end of the line
+    "L40S": ((8, -3), "left"),
+    "A100-80GB": ((-8, -14), "right"),
+    "H100-80GB": ((8, 4), "left"),
+    "H200": ((-6, -14), "right"),
+    "B200": ((-4, 14), "left"),
+}
 fig, ax = plt.subplots(figsize=(7.5, 4.5))
 for name, gpu in OFFERS.items():
     on = options_on(CASE, gpu, HEADROOM)
     n = on["requests_per_gpu"]
     dollars = gpu["usd_per_hour"] / (n * 1000 / on["promised_ms"] * 3600 / 1e6)
     kept = on["promised_ms"] <= CASE["max_step_ms"]
-    ax.plot(n, dollars, color=COLORS[name], alpha=0.25)
-    ax.plot(n[kept], dollars[kept], color=COLORS[name])
+    width = 4 if name == "H100-80GB" else 1.5  # it lies under the line of the H200
+    ax.plot(n, dollars, color=COLORS[name], alpha=0.25, lw=width)
+    ax.plot(n[kept], dollars[kept], color=COLORS[name], lw=width, alpha=0.5 if width > 2 else 1)
     ax.plot(n[-1], dollars[-1], "s", color=COLORS[name], ms=6)
+    end = len(n) - 1
     if kept.any() and not kept.all():
-        ax.plot(n[kept][-1], dollars[kept][-1], "x", color=COLORS[name], ms=9, mew=2)
+        end = int(np.flatnonzero(kept)[-1])
+        ax.plot(n[end], dollars[end], "x", color=COLORS[name], ms=9, mew=2)
+    offset, side = LABELS[name]
     ax.annotate(
-        f"{name}, {gpu['usd_per_hour']:.2f} USD/h" + ("" if kept.any() else ": always too slow"),
-        (n[0], dollars[0]),
-        xytext=(6, 3),
+        f"{name}, {gpu['usd_per_hour']:.2f} USD/h" + ("" if kept.any() else ",\nslower than 50 ms"),
+        (n[end], dollars[end]),
+        xytext=offset,
         textcoords="offset points",
+        ha=side,
+        va="center",
         color=COLORS[name],
     )
 ax.plot([], [], "s", color="black", label="memory is full")
@@ -438,7 +453,8 @@ ax.plot([], [], "x", color="black", mew=2, label="one more breaks 50 ms")
 ax.set(
     xscale="log",
     yscale="log",
-    xlim=(0.9, 120),
+    xlim=(0.9, 400),
+    ylim=(0.42, 42),
     xlabel="requests per GPU",
     ylabel="USD per million output tokens",
     title="Cost of a token against requests per GPU",
@@ -448,7 +464,7 @@ ax.set_xticklabels(["1", "2", "5", "10", "20", "50", "100"])
 ax.set_yticks([0.5, 1, 2, 5, 10, 20])
 ax.set_yticklabels(["0.50", "1", "2", "5", "10", "20"])
 ax.minorticks_off()
-ax.legend(loc="lower left")
+ax.legend(loc="upper right")
 plt.show()
 
 # %% [markdown]
@@ -534,10 +550,8 @@ plan(CASE)
 
 # %%
 alone = {name: plan({**CASE, "gpus": [gpu]}) for name, gpu in OFFERS.items()}
-table = pd.DataFrame(
-    {name: answer for name, answer in alone.items() if answer["gpu"] is not None}
-).T.drop(columns="gpu")
-table.insert(0, "usd_per_hour", [OFFERS[name]["usd_per_hour"] for name in table.index])
+table = pd.DataFrame([answer for answer in alone.values() if answer["gpu"] is not None])
+table.insert(1, "usd_per_hour", table["gpu"].map(lambda name: OFFERS[name]["usd_per_hour"]))
 for name, answer in alone.items():
     if answer["gpu"] is None:
         print(f"{name}: {answer['reason']}")
@@ -606,8 +620,8 @@ WHAT_IFS = {
     "fp8_cache": {**CASE, "kv_bits": 8},
     "double_load": {**CASE, "requests_per_second": 48.0},
 }
-what_if = pd.DataFrame({name: plan(workload) for name, workload in WHAT_IFS.items()}).T
-what_if["times_base"] = what_if.fleet_usd_per_hour / what_if.fleet_usd_per_hour["base"]
+what_if = pd.DataFrame([plan(workload) for workload in WHAT_IFS.values()], index=list(WHAT_IFS))
+what_if["times_base"] = what_if["fleet_usd_per_hour"] / what_if["fleet_usd_per_hour"]["base"]
 what_if.round({"decode_step_ms": 1, "usd_per_million_tokens": 3, "times_base": 2})
 
 # %% [markdown]

@@ -1,0 +1,429 @@
+"""Milestone 7: its truth against hand figures and brute force, its checks against junk."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from grader.judge import judge
+from grader.report import CheckReport, Outcome
+from milestones.m7_planner import MILESTONE
+from milestones.m7_planner.calls import CASES
+from milestones.m7_planner.checks import written_plan
+from milestones.m7_planner.fate import Fate, fates
+from milestones.m7_planner.plans import KEYS, Plan, demand
+from milestones.spec import Answer, Answers, Call, Files, Problem
+from solutions.exam import reference, reference_answers, write_questions
+from solutions.m7_planner.case import CASE, what_ifs
+from solutions.m7_planner.oracle import case_setting, cheapest, requests_held, step_tables
+from solutions.world.gpus import gpus_of_runs
+from solutions.world.step import step_ms
+
+SLUG = MILESTONE.slug
+SEED = (7).to_bytes(32, "big")
+BOUNDS = (1 - 1e-12, 1 + 1e-12)
+
+
+@pytest.fixture(scope="module")
+def split(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder: Path = tmp_path_factory.mktemp("m7") / "split"
+    write_questions(folder, SEED, 0, slugs=(SLUG,))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def asked(split: Path) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = Files(split / "questions").json(f"{SLUG}/workloads.json")[
+        "workloads"
+    ]
+    return found
+
+
+@pytest.fixture(scope="module")
+def solved(split: Path) -> Answers:
+    return reference_answers(SLUG, split)
+
+
+def judged(split: Path, answers: Answers) -> dict[str, CheckReport]:
+    reports = judge(MILESTONE, answers, Files(split / "truth"), (), public=True)
+    return {report.name: report for report in reports}
+
+
+def edited(solved: Answers, edit: Callable[[Answer], Answer]) -> Answers:
+    return Answers({call_id: edit(answer) for call_id, answer in solved.by_id.items()})
+
+
+def with_value(answer: Answer, **changes: Any) -> Answer:
+    """Change fields of a plan; leave other answers as they are."""
+    if isinstance(answer.value, dict) and answer.value.get("n_gpus"):
+        return replace(answer, value={**answer.value, **changes})
+    return answer
+
+
+# ---------------------------------------------------------------- the workloads
+
+
+def test_the_workloads_keep_to_the_contract(asked: list[dict[str, Any]]) -> None:
+    bands = {gpu.gpu: gpu for gpu in gpus_of_runs()}
+    assert len(asked) == 300
+    for workload in asked:
+        names = [offer["gpu"] for offer in workload["gpus"]]
+        assert 2 <= len(names) == len(set(names)) <= 5
+        for offer in workload["gpus"]:
+            band = bands[offer["gpu"]]
+            assert band.usd_per_hour_low <= offer["usd_per_hour"] <= band.usd_per_hour_high
+            assert requests_held(workload, offer) < 257
+            quotient = requests_held(workload, offer)
+            assert abs(quotient - round(quotient)) > 1e-6
+        assert workload["weight_bits"] in (16, 8, 4)
+        assert workload["kv_bits"] in (16, 8)
+        assert min(workload["prompt_tokens"], workload["output_tokens"]) >= 1
+        assert min(workload["requests_per_second"], workload["max_step_ms"]) > 0
+
+
+def test_half_of_the_workloads_are_of_shapes_that_training_has_not(
+    asked: list[dict[str, Any]],
+) -> None:
+    train = pd.read_csv(Path(__file__).parents[2] / "data" / "train.csv")
+    keys = ["n_layers", "hidden_size", "n_heads", "n_kv_heads", "head_dim"]
+    trained = set(map(tuple, train[keys].drop_duplicates().to_numpy().tolist()))
+    unseen = [w for w in asked if tuple(w["model"][k] for k in keys) not in trained]
+    assert 0.4 < len(unseen) / len(asked) < 0.6
+
+
+def test_every_kind_of_limit_is_common_and_some_workloads_are_impossible(
+    split: Path, solved: Answers
+) -> None:
+    found = fates(solved, Files(split / "truth"))
+    impossible = [fate for fate in found if not fate.truth.possible]
+    assert 20 <= len(impossible) <= 40
+    said = [fate.plan.limited_by for fate in found if isinstance(fate.plan, Plan)]
+    assert said.count("memory") >= 30
+    assert said.count("latency") >= 30
+    small = [f for f in found if isinstance(f.plan, Plan) and f.plan.n_gpus == 1]
+    large = [f for f in found if isinstance(f.plan, Plan) and f.plan.n_gpus >= 50]
+    assert min(len(small), len(large)) >= 15  # a load below one GPU, and one of a large fleet
+
+
+def test_no_workload_is_close_to_being_impossible_or_possible(split: Path, solved: Answers) -> None:
+    for fate in fates(solved, Files(split / "truth")):
+        steps = [steps[0] for gpu, steps in fate.truth.steps.items() if fate.truth.held[gpu]]
+        bound = fate.workload["max_step_ms"]
+        if fate.truth.possible:
+            assert min(steps) * 1.24 < bound
+        elif steps:
+            assert min(steps) > bound * 1.14
+
+
+def test_questions_and_truth_stay_small(split: Path) -> None:
+    questions = split / "questions" / SLUG / "workloads.json"
+    truth = split / "truth" / SLUG / "steps.npz"
+    assert questions.stat().st_size < 300_000
+    assert truth.stat().st_size < 1_200_000  # with the mistakes beside it below 2.5 MB
+
+
+# ---------------------------------------------------------------- the truth
+
+
+def test_the_table_is_the_worlds_step_of_each_gpu_and_batch(split: Path, solved: Answers) -> None:
+    for fate in fates(solved, Files(split / "truth"))[::29]:
+        workload = fate.workload
+        for offer in workload["gpus"]:
+            for requests in {1, fate.truth.held[offer["gpu"]] + 1}:
+                context = workload["prompt_tokens"] + workload["output_tokens"]
+                bits = {k: workload[k] for k in ("weight_bits", "kv_bits")}
+                row = {**workload["model"], **offer, **bits}
+                run = pd.DataFrame([{**row, "batch_size": requests, "context_len": context}])
+                of_table = fate.truth.steps[offer["gpu"]][requests - 1]
+                assert of_table == pytest.approx(float(step_ms(run)[0]), rel=1e-12)
+
+
+def test_held_requests_by_hand() -> None:
+    # 8 H200 of the case: (0.92 x 141e9 - 32.7639e9) / (6,000 x 262,144) = 61.6
+    h200 = next(offer for offer in CASE["gpus"] if offer["gpu"] == "H200")
+    assert requests_held(CASE, h200) == pytest.approx(61.64, abs=0.01)
+    assert case_setting(CASE).held == (7, 25, 25, 61, 84)
+
+
+def test_the_cheapest_fleet_by_hand() -> None:
+    workload = {
+        "requests_per_second": 10.0,
+        "output_tokens": 100,
+        "max_step_ms": 20.0,
+        "gpus": [{"gpu": "a", "usd_per_hour": 1.0}, {"gpu": "b", "usd_per_hour": 2.5}],
+    }
+    # 1,000 tokens a second. a: 1 request in 10 ms makes 100, so 10 GPUs, 10 USD; 2 in 21 ms are
+    # too slow. b: 4 requests in 10 ms make 400, so 3 GPUs, 7.50 USD.
+    table = [np.array([10.0, 21.0, 22.0]), np.array([8.0, 8.5, 9.0, 10.0, 30.0])]
+    assert cheapest(workload, table) == 7.5
+    assert math.isnan(cheapest({**workload, "max_step_ms": 7.0}, table))
+    # Exactly at the bound, and exactly enough GPUs, both hold.
+    assert cheapest({**workload, "max_step_ms": 10.0, "requests_per_second": 8.0}, table) == 5.0
+
+
+def test_no_plan_that_holds_is_cheaper_than_the_cheapest(split: Path, solved: Answers) -> None:
+    rng = np.random.default_rng(0)
+    for fate in fates(solved, Files(split / "truth"))[::7]:
+        w = fate.workload
+        for offer in w["gpus"]:
+            name, held = offer["gpu"], fate.truth.held[offer["gpu"]]
+            for requests in rng.integers(1, held + 1, 5) if held else []:
+                step = fate.truth.steps[name][requests - 1]
+                if step <= w["max_step_ms"]:
+                    n_gpus = max(1, math.ceil(demand(w) * step / (1000 * requests)))
+                    assert n_gpus * offer["usd_per_hour"] >= fate.truth.cheapest * (1 - 1e-9)
+
+
+# ---------------------------------------------------------------- the judge
+
+
+@pytest.fixture(scope="module")
+def one(split: Path, solved: Answers) -> Fate:
+    """A workload whose plan uses several GPUs and requests, and holds."""
+    return next(
+        fate
+        for fate in fates(solved, Files(split / "truth"))
+        if isinstance(fate.plan, Plan) and not fate.broken and fate.plan.requests_per_gpu > 4
+    )
+
+
+def fate_of(split: Path, workload: dict[str, Any], number: int, **plan: Any) -> Fate:
+    call = Call(f"plan/{number}", "plan", {"workload": workload})
+    answers = Answers({call.id: Answer(call, plan)})
+    return fates(answers, Files(split / "truth"))[0]
+
+
+def plan_for(workload: dict[str, Any], gpu: str, requests: int, n_gpus: int) -> dict[str, Any]:
+    price = next(g["usd_per_hour"] for g in workload["gpus"] if g["gpu"] == gpu)
+    return {
+        "gpu": gpu,
+        "requests_per_gpu": requests,
+        "n_gpus": n_gpus,
+        "decode_step_ms": 1.0,
+        "fleet_usd_per_hour": n_gpus * price,
+        "usd_per_million_tokens": 1.0,
+        "limited_by": "load",
+    }
+
+
+def test_a_plan_breaks_just_beyond_memory_latency_and_load(split: Path, one: Fate) -> None:
+    assert isinstance(one.plan, Plan)
+    workload, number = dict(one.workload), one.number
+    gpu, held = one.plan.gpu, one.truth.held[one.plan.gpu]
+    steps = one.truth.steps[gpu]
+    most = int(np.searchsorted(steps[:-1], workload["max_step_ms"], side="right"))
+    needed = math.ceil(demand(workload) * steps[most - 1] / (1000 * most))
+
+    def broken(requests: int, n_gpus: int) -> str:
+        return fate_of(split, workload, number, **plan_for(workload, gpu, requests, n_gpus)).broken
+
+    assert broken(held + 1, 10**6) == "memory"
+    assert broken(most, needed) == ""
+    if needed > 1:
+        assert broken(most, needed - 1) == "load"
+    if most < held:
+        assert broken(most + 1, 10**6) == "latency"
+
+
+@pytest.mark.parametrize("factor", BOUNDS)
+def test_a_bound_met_to_within_rounding_is_met(split: Path, one: Fate, factor: float) -> None:
+    assert isinstance(one.plan, Plan)
+    step = float(one.truth.steps[one.plan.gpu][1])
+    exactly = {**one.workload, "max_step_ms": step * factor, "output_tokens": 1}
+    exactly["requests_per_second"] = 3 * 2 * 1000 / step / factor
+    fate = fate_of(split, exactly, one.number, **plan_for(exactly, one.plan.gpu, 2, 3))
+    assert fate.broken == ""
+
+
+def test_what_limits_a_plan_is_what_stops_one_more(split: Path, one: Fate) -> None:
+    assert isinstance(one.plan, Plan)
+    gpu, held = one.plan.gpu, one.truth.held[one.plan.gpu]
+    steps = one.truth.steps[gpu]
+
+    def limits(requests: int, max_step_ms: float) -> set[str]:
+        workload = {**one.workload, "max_step_ms": max_step_ms}
+        return fate_of(split, workload, one.number, **plan_for(workload, gpu, requests, 1)).limits
+
+    assert "memory" in limits(held, 10 * steps[-1])
+    assert "load" not in limits(1, steps[1] / 1.06)  # one more would be 6 % too slow
+    assert limits(1, steps[1] / 1.06) == {"latency"}
+    assert limits(1, steps[1] / 1.04) == {"latency", "load"}  # within 5 % either is accepted
+    assert limits(1, steps[1] / 0.96) == {"latency", "load"}
+    assert limits(1, steps[1] / 0.94) == {"load"}
+
+
+def test_a_late_plan_does_not_hold(split: Path, solved: Answers) -> None:
+    late = judged(split, edited(solved, lambda answer: replace(answer, in_time=False)))
+    assert late["plans_hold"].outcome is Outcome.FAILED
+    assert "took more than 2 CPU seconds" in late["plans_hold"].hint
+
+
+def test_half_points_between_the_bars(split: Path, solved: Answers) -> None:
+    truth = Files(split / "truth")
+    possible = [f.number for f in fates(solved, truth) if not f.broken and f.truth.possible]
+
+    def with_broken(n: int) -> CheckReport:
+        spoilt = {f"plan/{i}" for i in possible[:n]}
+
+        def spoil(answer: Answer) -> Answer:
+            return (
+                with_value(answer, requests_per_gpu=10**6) if answer.call.id in spoilt else answer
+            )
+
+        return judged(split, edited(solved, spoil))["plans_hold"]
+
+    already = round(300 * (1 - (judged(split, solved)["plans_hold"].figure or 0)))
+    assert with_broken(15 - already).points == 3.5
+    assert with_broken(16 - already).points == 1.75
+    assert with_broken(18 - already).points == 1.75
+    assert with_broken(19 - already).points == 0
+
+
+def test_a_fleet_twice_as_large_holds_and_costs_twice(split: Path, solved: Answers) -> None:
+    before = judged(split, solved)["cost_ratio"].figure
+    truth = Files(split / "truth")
+    by_id = {f"plan/{fate.number}": fate for fate in fates(solved, truth)}
+
+    def double(answer: Answer) -> Answer:
+        fate = by_id.get(answer.call.id)
+        if fate is None or not isinstance(fate.plan, Plan):
+            return answer
+        return with_value(
+            answer,
+            n_gpus=2 * fate.plan.n_gpus,
+            fleet_usd_per_hour=2 * fate.plan.cost_usd_per_hour,
+            usd_per_million_tokens=2 * fate.plan.usd_per_million_tokens,
+        )
+
+    after = judged(split, edited(solved, double))
+    assert before is not None
+    assert after["cost_ratio"].figure == pytest.approx(2 * before, rel=0.02)
+    assert after["cost_ratio"].points == 0
+    assert after["plans_hold"].outcome is Outcome.PASSED
+    assert after["well_formed"].outcome is Outcome.PASSED
+
+
+def test_refusing_everything_or_serving_everything_on_one_gpu_earns_almost_nothing(
+    split: Path, solved: Answers
+) -> None:
+    refusal = {"gpu": None, "reason": "too hard"}
+    refused = judged(split, edited(solved, lambda a: replace(a, value=refusal)))
+    assert {r.name for r in refused.values() if r.points} == {"well_formed"}
+
+    def careless(answer: Answer) -> Answer:
+        if "workload" not in answer.call.args:
+            return answer
+        workload = answer.call.args["workload"]
+        cheap = min(workload["gpus"], key=lambda offer: float(offer["usd_per_hour"]))
+        return replace(answer, value=plan_for(workload, cheap["gpu"], 1, 1))
+
+    served = judged(split, edited(solved, careless))
+    assert {r.name for r in served.values() if r.points} <= {"well_formed", "limited_by"}
+
+
+# ---------------------------------------------------------------- junk
+
+
+JUNK: list[Any] = [
+    None,
+    True,
+    "H200",
+    3,
+    -1.5,
+    [],
+    [1, 2],
+    {},
+    {"gpu": None},
+    {"gpu": None, "reason": ""},
+    {"gpu": None, "reason": 3},
+    {"gpu": "H200"},
+    {"gpu": ["H200"], "n_gpus": 1},
+    {"gpu": {"a": 1}},
+    np.array([np.nan, np.inf]),
+    np.array(3.0),
+]
+FIELDS: list[Any] = [None, True, "x", "", -1, 0, 0.5, 1e308, 10**300, -(10**300), [], {}, [[1]]]
+
+
+@pytest.mark.parametrize("junk", JUNK, ids=repr)
+def test_junk_fails_every_check_and_breaks_none(split: Path, solved: Answers, junk: Any) -> None:
+    reports = judged(split, edited(solved, lambda answer: replace(answer, value=junk)))
+    assert {r.outcome for r in reports.values()} == {Outcome.FAILED}
+    assert not any(r.points for r in reports.values())
+
+
+@pytest.mark.parametrize("junk", FIELDS, ids=repr)
+def test_a_junk_field_breaks_no_check(split: Path, solved: Answers, junk: Any) -> None:
+    def spoil(answer: Answer) -> Answer:
+        # Workload 0 gets junk in the first field, workload 1 in the second, and so on around.
+        _, _, number = answer.call.id.partition("/")
+        return with_value(answer, **{KEYS[int(number) % len(KEYS)]: junk})
+
+    spoilt = {a.call.id: spoil(a) for a in solved.under("plan")}
+    reports = judged(split, Answers({**solved.by_id, **spoilt}))
+    assert Outcome.BROKEN not in {r.outcome for r in reports.values()}
+    assert reports["well_formed"].outcome is Outcome.FAILED
+
+
+@pytest.mark.parametrize("junk", FIELDS, ids=repr)
+def test_a_junk_figure_in_the_written_plan_fails(split: Path, solved: Answers, junk: Any) -> None:
+    for key in solved.value("written"):
+        value = {**solved.value("written"), key: copy.copy(junk)}
+        spoilt = replace(solved.by_id["written"], value=value)
+        answers = Answers({**solved.by_id, "written": spoilt})
+        assert written_plan.judge(answers, Files(split / "truth")).share == 0
+
+
+def test_a_plan_that_raised_costs_its_checks_and_breaks_none(split: Path, solved: Answers) -> None:
+    problem = Problem("`plan` raised KeyError on a question")
+    raised = replace(solved.by_id["plan/5"], value=None, problem=problem)
+    reports = judged(split, Answers({**solved.by_id, "plan/5": raised}))
+    assert reports["plans_hold"].outcome is Outcome.FAILED
+    assert reports["written_plan"].outcome is Outcome.PASSED
+
+
+def test_hidden_feedback_names_no_workload(split: Path, solved: Answers) -> None:
+    spoilt = edited(solved, lambda a: with_value(a, requests_per_gpu=999, n_gpus=1))
+    truth = Files(split / "truth")
+    hidden = judge(MILESTONE, spoilt, truth, (), public=False)
+    public = judge(MILESTONE, spoilt, truth, (), public=True)
+    assert not any("workload " in report.hint for report in hidden)
+    assert any("workload " in report.hint for report in public)
+
+
+# ---------------------------------------------------------------- the lesson and its case
+
+
+def test_the_lesson_asks_about_the_case_that_is_graded() -> None:
+    namespace = reference(SLUG).namespace
+    assert namespace["CASE"] == CASE
+    assert tuple(what_ifs()) == CASES
+
+
+def test_the_written_plan_is_what_the_planner_says(split: Path, solved: Answers) -> None:
+    assert judged(split, solved)["written_plan"].outcome is Outcome.PASSED
+
+
+def test_the_plan_for_the_case_holds_with_room(solved: Answers) -> None:
+    for name, workload in what_ifs().items():
+        plan = solved.value(f"case/{name}")
+        names = [offer["gpu"] for offer in workload["gpus"]]
+        steps = step_tables([case_setting(workload)])[0][names.index(plan["gpu"])]
+        step = steps[plan["requests_per_gpu"] - 1] * 1.005
+        made = plan["n_gpus"] * plan["requests_per_gpu"] * 1000 / step
+        assert step <= workload["max_step_ms"]
+        assert made >= demand(workload)
+
+
+def test_a_plan_needs_only_json(solved: Answers) -> None:
+    for answer in solved.under("plan"):
+        json.dumps(answer.value, allow_nan=False)
