@@ -382,9 +382,11 @@ ax.spines[["top", "right"]].set_visible(False)
 plt.show()
 
 # %% [markdown]
-# The points follow the diagonal from below. They leave it where the cache of the batch is large
-# (yellow): reading keys and values takes time as well, and this number does not know them. What a
-# cache costs is the next milestone; what a step costs, from such pieces, is milestone 5.
+# The points follow the diagonal from below, and fall away from it higher up. Two things are missing
+# from the number. Dark points far below the line are lone requests to small models: their weights
+# are read in less time than it takes to launch the work, so an overhead decides. Bright points far
+# below it have much cache to read, and reading keys and values takes time as well. What a cache
+# costs is the next milestone; what a step costs, from such pieces, is milestone 5.
 #
 # ## What you can now answer in an interview
 #
