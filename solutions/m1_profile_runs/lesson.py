@@ -353,6 +353,7 @@ for name, part in {
 # perfect order).
 
 # %%
+speed = validation.tokens_per_s.to_numpy()
 weight_gb = validation.params_b * validation.weight_bits / 8
 ceiling = validation.batch_size * validation.gpu_bandwidth_gbps / weight_gb
 order = validation[RAW_COLUMNS].corrwith(validation.tokens_per_s, method="spearman").abs()
