@@ -149,6 +149,17 @@ def _free_name(path: Path) -> Path:
         number += 1
 
 
+@cli.command()
+@click.argument("notebook", type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--port", default=8000, show_default=True, type=click.IntRange(1, 65_535))
+def serve(notebook: Path, host: str, port: int) -> None:
+    """Serve the planner of a milestone 7 notebook over HTTP, with its OpenAPI page."""
+    from grader.serve import serve as serve_notebook  # FastAPI is an optional extra
+
+    serve_notebook(notebook, host, port)
+
+
 def main() -> None:
     """Run the command line; bad input ends in one sentence, a fault of ours in BROKEN."""
     try:

@@ -23,8 +23,9 @@ from milestones.spec import Answer, Call
 
 try:
     import uvicorn
-    from fastapi import FastAPI, HTTPException
-    from fastapi.responses import HTMLResponse
+    from fastapi import FastAPI, HTTPException, Request
+    from fastapi.exceptions import RequestValidationError
+    from fastapi.responses import HTMLResponse, JSONResponse
     from pydantic import BaseModel, ConfigDict, Field, model_validator
 except ImportError as missing:
     raise BadInputError(
@@ -155,6 +156,12 @@ class Planner:
 def make_app(planner: Planner, name: str) -> FastAPI:
     """Return the web application: a page, `POST /plan`, and the OpenAPI description of both."""
     app = FastAPI(title=f"Capacity planner: {name}", redoc_url=None)
+
+    @app.exception_handler(RequestValidationError)
+    def refused(_request: Request, error: RequestValidationError) -> JSONResponse:
+        # What was sent is not sent back: an infinity in it could not be written as JSON.
+        told = [{key: found[key] for key in ("loc", "msg", "type")} for found in error.errors()]
+        return JSONResponse({"detail": told}, status_code=422)
 
     @app.get("/", response_class=HTMLResponse, include_in_schema=False)
     def page() -> str:
