@@ -674,8 +674,8 @@ trade.round(3)
 #
 # > How sure is it? Which headroom, chosen how?
 #
-# The step model errs by about 3 % on models it has not seen. The promise carries about 5 %
-# headroom, the 95 % quantile of measured over predicted on the validation runs.
+# The step model errs by about 3 % on models it has not seen. The promise carries about 7 %
+# headroom: the 95 % quantile of measured over predicted on the validation runs.
 #
 # > What would change the answer? Context, cache dtype, load.
 #

@@ -81,7 +81,7 @@ MISTAKES = (
         "one_request_at_a_time",
         (Edit(OPTIONS, "demand / (1000 * requests / promised)", "demand / (1000 / promised)"),),
         caught_by="cost_ratio",
-        also=("limited_by", *CASE_CHANGES),
+        also=("plans_hold", "limited_by", *CASE_CHANGES),
         hint="This buys GPUs as if each served one request at a time. A step gives one token to "
         "every request in the batch.",
     ),
