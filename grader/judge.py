@@ -19,39 +19,55 @@ SAME_RTOL = 1e-9  # two computations of the same wrong formula differ by roundin
 
 @dataclass(frozen=True)
 class Mistake:
-    """A known mistake as a split stores it: the checks that catch it, its hint, its answers."""
+    """A known mistake as a split stores it: the checks that catch it, its hint, its answers.
+
+    `problems` are the calls that it gives no usable answer to.
+    """
 
     name: str
     checks: tuple[str, ...]
     hint: str
     answers: Mapping[str, Any]
+    problems: tuple[str, ...] = ()
 
 
 def read_mistakes(truth: Files, slug: str) -> tuple[Mistake, ...]:
     """Read the mistakes stored beside the truth of one milestone."""
     return tuple(
-        Mistake(entry["name"], tuple(entry["checks"]), entry["hint"], entry["answers"])
+        Mistake(
+            entry["name"],
+            tuple(entry["checks"]),
+            entry["hint"],
+            entry["answers"],
+            tuple(entry["problems"]),
+        )
         for entry in truth.json(f"{slug}/mistakes.json")
     )
 
 
 def probe(wrong: Any, right: Any) -> Any:
-    """Return what a split stores of a mistake's answer, or None where it equals the right one.
+    """Return what a split stores of a mistake's answer, so that it can be known again.
 
-    Of an array these are up to `PROBE_ROWS` rows that differ, spread over all that do.
+    Of an array these are a few rows spread over all, and more from those that the mistake gets
+    wrong; an array of no rows, or of no dimension, has nothing to be known by: None.
     """
     if not isinstance(wrong, np.ndarray):
-        return None if _equal(wrong, right) else wrong
-    if not isinstance(right, np.ndarray) or wrong.shape != right.shape:
-        rows = np.arange(len(wrong))
-    else:
-        far = ~np.isclose(wrong, right, rtol=SAME_RTOL, atol=0.0, equal_nan=True)
-        rows = np.flatnonzero(far.reshape(len(far), -1).any(axis=1))
-    if len(rows) == 0:
+        return wrong
+    if wrong.size == 0 or wrong.ndim == 0:
         return None
-    spread = np.unique(np.linspace(0, len(rows) - 1, PROBE_ROWS).astype(int))
-    chosen = rows[spread]
-    return {"rows": chosen.tolist(), "values": _without_nan_tokens(wrong[chosen].tolist())}
+    rows = _spread(np.arange(len(wrong)), PROBE_ROWS // 4)
+    if isinstance(right, np.ndarray) and wrong.shape == right.shape:
+        far = ~np.isclose(wrong, right, rtol=SAME_RTOL, atol=0.0, equal_nan=True)
+        differing = np.flatnonzero(far.reshape(len(far), -1).any(axis=1))
+        rows = np.union1d(rows, _spread(differing, PROBE_ROWS))
+    return {"rows": rows.tolist(), "values": _without_nan_tokens(wrong[rows].tolist())}
+
+
+def _spread(rows: np.ndarray, count: int) -> np.ndarray:
+    """Return at most `count` of the rows, evenly spread."""
+    if len(rows) <= count:
+        return rows
+    return np.asarray(rows[np.linspace(0, len(rows) - 1, count).astype(int)])
 
 
 def _without_nan_tokens(values: Any) -> Any:
@@ -124,11 +140,17 @@ def _sentences(parts: Sequence[str]) -> list[str]:
 
 
 def _same(mistake: Mistake, asked: Sequence[Answer]) -> bool:
-    """Tell whether the answers are this mistake's, on all questions that it has an answer to."""
-    shared = [answer for answer in asked if answer.call.id in mistake.answers]
-    return bool(shared) and all(
-        _equal(answer.value, mistake.answers[answer.call.id]) for answer in shared
-    )
+    """Tell whether all answers to a failed check are this mistake's, the right ones among them."""
+    return all(_same_answer(mistake, answer) for answer in asked)
+
+
+def _same_answer(mistake: Mistake, answer: Answer) -> bool:
+    call_id = answer.call.id
+    if answer.problem is not None:
+        return call_id in mistake.problems
+    if call_id not in mistake.answers:
+        return False
+    return answer.call.returns == "kept" or _equal(answer.value, mistake.answers[call_id])
 
 
 def _equal(value: Any, stored: Any) -> bool:
@@ -194,4 +216,5 @@ def mistake_as_json(mistake: Mistake) -> dict[str, Any]:
         "checks": list(mistake.checks),
         "hint": mistake.hint,
         "answers": dict(mistake.answers),
+        "problems": list(mistake.problems),
     }

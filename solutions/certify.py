@@ -15,8 +15,7 @@ import pandas as pd
 import milestones
 from milestones.runs import COLUMNS, LABELS, RAW_COLUMNS
 from milestones.spec import Files
-from solutions.exam import public_train
-from solutions.lesson import ROOT
+from solutions.exam import public_runs
 from solutions.proof import Proof, prove
 from solutions.world.figures import REQUIRED, Figures, Required
 from solutions.world.tune import read_tuned
@@ -83,10 +82,12 @@ def certify(folder: Path, runs: pd.DataFrame, train: pd.DataFrame | None = None)
         waiting: dict[str, Future[Proof]] = {
             slug: pool.submit(prove, slug, folder, margins=required) for slug in slow_first
         }
-        figures_waiting = pool.submit(_measure, public_train() if train is None else train, runs)
+        figures_waiting = pool.submit(
+            _measure, public_runs("train") if train is None else train, runs
+        )
         proofs = tuple(waiting[slug].result() for slug in milestones.SLUGS)
         figures = figures_waiting.result()
-    repeated = repeated_rows(folder)
+    repeated = repeated_rows(folder, runs)
     top = top_rank_correlation(runs)
     faults = [fault for proof in proofs for fault in proof.faults]
     if required:
@@ -118,16 +119,25 @@ def _pool() -> ProcessPoolExecutor:
     return ProcessPoolExecutor(WORKERS, mp_context=get_context("spawn"))
 
 
-def repeated_rows(folder: Path) -> int:
-    """Return how many question rows of the split stand, label aside, in the public data."""
+def repeated_rows(folder: Path, runs: pd.DataFrame) -> int:
+    """Return how many question rows of the split stand, label aside, in the public data.
+
+    The public split asks about the validation runs themselves, `runs`: for it the training runs
+    are the public ones, and its other questions must not repeat the validation runs either.
+    """
     asked = [column for column in COLUMNS if column not in (*LABELS, "run_id")]
-    data = Files(ROOT / "data")
-    public = pd.concat([data.table("train.csv"), data.table("validation.csv")])[asked]
+    validation = public_runs("validation")
+    is_public = validation["run_id"].isin(runs["run_id"]).all()
     found = 0
     for path in sorted((folder / "questions").rglob("*.csv")):
         table = Files(path.parent).table(path.name)
-        if set(asked) <= set(table.columns):
-            found += len(table[asked].drop_duplicates().merge(public.drop_duplicates(), on=asked))
+        if not set(asked) <= set(table.columns):
+            continue
+        others = [public_runs("train")]
+        if not (is_public and path.parent.name == "questions"):
+            others.append(validation)
+        public = pd.concat(others)[asked].drop_duplicates()
+        found += len(table[asked].drop_duplicates().merge(public, on=asked))
     return found
 
 

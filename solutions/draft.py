@@ -21,12 +21,14 @@ class Source:
     """What a split is drawn from: its own random stream, and the labelled runs it is about.
 
     `rng` is this milestone's own generator, so that changing one milestone's draw changes no
-    other's. `runs` are the split's labelled runs, `train` the 12,000 public ones.
+    other's. `runs` are the split's labelled runs, `train` the 12,000 public ones; `known` are all
+    runs whose labels a student may have or must guess, which no further question may repeat.
     """
 
     rng: np.random.Generator
     runs: pd.DataFrame
     train: pd.DataFrame
+    known: pd.DataFrame
 
 
 @dataclass(frozen=True)

@@ -44,9 +44,9 @@ def reference(slug: str) -> Reference:
 
 
 @cache
-def public_train() -> pd.DataFrame:
-    """Return the 12,000 public training runs."""
-    return Files(ROOT / "data").table("train.csv")
+def public_runs(name: str) -> pd.DataFrame:
+    """Return the public runs of `train` or `validation`."""
+    return Files(ROOT / "data").table(f"{name}.csv")
 
 
 def generators(seed: bytes, attempt: int) -> dict[str, np.random.Generator]:
@@ -82,10 +82,11 @@ def write_questions(
     truth.mkdir()
     write_csv(drawn.drop(columns=list(LABELS)), questions / "runs.csv")
     write_csv(drawn[["run_id", *LABELS]], truth / "runs.csv")
+    train = public_runs("train")
+    known = pd.concat([train, public_runs("validation"), drawn], ignore_index=True)
     for slug in slugs:
-        draft = import_module(f"solutions.{slug}.oracle").draw(
-            Source(rng[slug], drawn, public_train())
-        )
+        source = Source(rng[slug], drawn, train, known)
+        draft = import_module(f"solutions.{slug}.oracle").draw(source)
         if own is not None and own.train is not None and slug in MODEL_MILESTONES:
             overlay = questions / slug / "data"
             overlay.mkdir(parents=True)
@@ -124,20 +125,24 @@ def mistaken_answers(milestone: Milestone, folder: Path) -> dict[str, Answers]:
 def stored_mistakes(
     slug: str, mistaken: Mapping[str, Answers], right: Answers
 ) -> tuple[Mistake, ...]:
-    """Return a milestone's mistakes with those answers that tell them from the right ones."""
-    return tuple(
-        Mistake(mistake.name, mistake.checks, mistake.hint, _telling(mistaken[mistake.name], right))
-        for mistake in named_mistakes(slug)
-    )
-
-
-def _telling(wrong: Answers, right: Answers) -> dict[str, Any]:
-    probes = {
-        call_id: probe(answer.value, right.by_id[call_id].value)
-        for call_id, answer in wrong.by_id.items()
-        if answer.problem is None and answer.call.returns != "kept"
-    }
-    return {call_id: stored for call_id, stored in probes.items() if stored is not None}
+    """Return a milestone's mistakes with their answers on the topics of the checks they fail."""
+    checks = {check.name: check for check in milestones.load(slug).checks}
+    stored = []
+    for mistake in named_mistakes(slug):
+        topics = {topic for name in mistake.checks for topic in checks[name].topics}
+        asked = {
+            call_id: answer
+            for call_id, answer in mistaken[mistake.name].by_id.items()
+            if answer.call.topic in topics
+        }
+        answers = {
+            call_id: probe(answer.value, right.by_id[call_id].value)
+            for call_id, answer in asked.items()
+            if answer.problem is None
+        }
+        problems = tuple(call_id for call_id in asked if call_id not in answers)
+        stored.append(Mistake(mistake.name, mistake.checks, mistake.hint, answers, problems))
+    return tuple(stored)
 
 
 def write_mistakes(folder: Path, slug: str, mistakes: tuple[Mistake, ...]) -> None:

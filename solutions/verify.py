@@ -97,7 +97,11 @@ def solution_lines(slug: str) -> set[str]:
             start = node.body[0].end_lineno or 0  # the docstring's last line
             body = cell.source.splitlines()[start:]
             secret |= {line.strip() for line in body}
-    return {line for line in secret - given if len(line) >= TELLING_LINE and line[0] != "#"}
+    return {
+        line
+        for line in secret - given
+        if len(line) >= TELLING_LINE and not line.startswith(("#", "import ", "from "))
+    }
 
 
 def wrong_points() -> Iterator[str]:

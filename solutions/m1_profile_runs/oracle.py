@@ -31,7 +31,7 @@ ONE_HEAD = ("toy-one-head", 4, 256, 1, 1, 256, 1_024, 0.02, 2_048)
 
 def draw(source: Source) -> Draft:
     """Draw the questions of one split and their answers."""
-    tables = _tables(source.rng)
+    tables = _tables(source.rng, source.known)
     paths = {name: f"{FOLDER}/{name}.csv" for name in tables}
     by_path = {TRAIN: source.train} | {paths[name]: table for name, table in tables.items()}
     profile = [*paths.values(), TRAIN]
@@ -58,9 +58,9 @@ def draw(source: Source) -> Draft:
 # ---------------------------------------------------------------- tables
 
 
-def _tables(rng: np.random.Generator) -> dict[str, pd.DataFrame]:
+def _tables(rng: np.random.Generator, avoid: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """Draw six tables that differ in size, in parity and in what they lack."""
-    first, second, other, no_mqa, no_mha = _solvable_tables(rng)
+    first, second, other, no_mqa, no_mha = _solvable_tables(rng, avoid)
     absent = rng.choice(np.sort(other["gpu"].unique()))
     heads, kv_heads = no_mha["n_heads"], no_mha["n_kv_heads"]
     return {
@@ -69,13 +69,13 @@ def _tables(rng: np.random.Generator) -> dict[str, pd.DataFrame]:
         "one_gpu_less": _cut(other[other["gpu"] != absent], even=True),
         "no_mqa": _cut(no_mqa[no_mqa["n_kv_heads"] > 1], even=False),
         "no_mha": _cut(no_mha[heads != kv_heads], even=True),
-        "small": _cut(_small(rng), even=True),
+        "small": _cut(_small(rng, avoid), even=True),
     }
 
 
-def _solvable_tables(rng: np.random.Generator) -> list[pd.DataFrame]:
+def _solvable_tables(rng: np.random.Generator, avoid: pd.DataFrame) -> list[pd.DataFrame]:
     while True:
-        tables = draw_tables(rng, 5, N_ROWS)
+        tables = draw_tables(rng, 5, N_ROWS, avoid)
         fitted = (tables[0], tables[1], tables[3][tables[3]["n_kv_heads"] > 1])
         if all(condition(table) <= MAX_CONDITION for table in fitted):
             return tables
@@ -87,13 +87,13 @@ def _digits_for_names(rng: np.random.Generator, table: pd.DataFrame) -> pd.DataF
     return table.assign(run_id=[f"{number:05d}" for number in numbers])
 
 
-def _small(rng: np.random.Generator) -> pd.DataFrame:
+def _small(rng: np.random.Generator, avoid: pd.DataFrame) -> pd.DataFrame:
     """Draw two dozen runs of three released shapes and of the toy with one head."""
     public = shapes_of("train")
     released = public.iloc[np.sort(rng.choice(len(public), 3, replace=False))]
     toy = pd.DataFrame([ONE_HEAD], columns=[*SHAPE_COLUMNS, "max_context"])
     shapes = pd.concat([released, toy], ignore_index=True)
-    return draw_runs(rng, shapes, int(rng.integers(20, 30)), prefix="small-")
+    return draw_runs(rng, shapes, int(rng.integers(20, 30)), prefix="small-", avoid=avoid)
 
 
 def _cut(table: pd.DataFrame, even: bool) -> pd.DataFrame:

@@ -118,11 +118,10 @@ def kv_bytes_for_runs(runs: pd.DataFrame) -> np.ndarray:
 # %%
 train = pd.read_csv(DATA / "train.csv")
 per_token = kv_bytes_for_runs(train)
-layout = np.select(
-    [train.n_kv_heads == train.n_heads, train.n_kv_heads == 1], ["MHA", "MQA"], default="GQA"
-)
+layout = pd.read_csv(DATA / "catalog/models.csv").set_index("model")["attention"]
 summary = (
-    pd.DataFrame({"layout": layout, "model": train.model, "kib": per_token / 1024})
+    pd.DataFrame({"model": train.model, "kib": per_token / 1024})
+    .assign(layout=train.model.map(layout))
     .groupby("layout")
     .agg(
         models=("model", "nunique"),
@@ -283,6 +282,7 @@ for label, config in {
         label=label,
     )
 ax.set(xscale="log", yscale="log", xlabel="context (tokens)", ylabel="KV cache of one request (GB)")
+ax.set_title("A window stops the growth, a latent slows it")
 ax.legend()
 plt.show()
 

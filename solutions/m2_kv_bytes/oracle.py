@@ -146,7 +146,7 @@ def _explicit_head_dim(rng: np.random.Generator) -> Case:
 def _window_switched_off(rng: np.random.Generator) -> Case:
     n_layers, n_heads, n_kv_heads, head_dim = _shape(rng)
     config = _llama(n_layers, n_heads, n_kv_heads, n_heads * head_dim)
-    config |= {"model_type": "qwen2", "sliding_window": 4_096, "use_sliding_window": False}
+    config |= {"model_type": "qwen2", "sliding_window": 512, "use_sliding_window": False}
     return _case(rng, config, _values(n_layers, n_kv_heads, head_dim))
 
 
@@ -174,11 +174,8 @@ def _bigcode(rng: np.random.Generator) -> Case:
     return _case(rng, config, _values(n_layers, 1, head_dim))
 
 
-def _falcon(rng: np.random.Generator) -> Case:
-    # Falcon-40B says multi_query and has 8 KV heads: the new architecture overrides the flag.
-    n_layers, n_heads, n_kv_heads, head_dim = _shape(rng)
-    new = bool(rng.integers(2))
-    config = {
+def _falcon(n_layers: int, n_heads: int, head_dim: int, new: bool) -> Config:
+    return {
         "model_type": "falcon",
         "multi_query": True,
         "new_decoder_architecture": new,
@@ -186,9 +183,19 @@ def _falcon(rng: np.random.Generator) -> Case:
         "num_hidden_layers": n_layers,
         "num_attention_heads": n_heads,
     }
-    if new:
-        config["num_kv_heads"] = n_kv_heads
-    return _case(rng, config, _values(n_layers, n_kv_heads if new else 1, head_dim))
+
+
+def _falcon_7b(rng: np.random.Generator) -> Case:
+    n_layers, n_heads, _, head_dim = _shape(rng)
+    config = _falcon(n_layers, n_heads, head_dim, new=False)
+    return _case(rng, config, _values(n_layers, 1, head_dim))
+
+
+def _falcon_40b(rng: np.random.Generator) -> Case:
+    # It says multi_query and has 8 KV heads: the new architecture overrides the flag.
+    n_layers, n_heads, n_kv_heads, head_dim = _shape(rng)
+    config = _falcon(n_layers, n_heads, head_dim, new=True) | {"num_kv_heads": n_kv_heads}
+    return _case(rng, config, _values(n_layers, n_kv_heads, head_dim))
 
 
 def _chatglm(rng: np.random.Generator) -> Case:
@@ -270,7 +277,7 @@ def _deepseek(rng: np.random.Generator) -> Case:
 
 DIALECTS = {
     "plain": (_grouped, _multi_head, _explicit_head_dim, _window_switched_off),
-    "spelled": (_gpt2, _bigcode, _falcon, _chatglm, _nested),
+    "spelled": (_gpt2, _bigcode, _falcon_7b, _falcon_40b, _chatglm, _nested),
     "windowed": (_sliding_everywhere, _sliding_by_layer, _recurrent_by_layer),
     "latent": (_deepseek,),
 }

@@ -330,11 +330,14 @@ def nominal_tokens_per_s(shapes: pd.DataFrame) -> pd.Series:
     return pd.Series(1000 * 256 / step_ms(runs), index=shapes.index)
 
 
-def draw_tables(rng: np.random.Generator, n_tables: int, n_rows: int) -> list[pd.DataFrame]:
+def draw_tables(
+    rng: np.random.Generator, n_tables: int, n_rows: int, avoid: pd.DataFrame | None = None
+) -> list[pd.DataFrame]:
     """Draw labelled tables for milestone 1, of 10 to 48 public shapes and a mix of their own.
 
     Sizes vary from 60 to 100 % of n_rows. Each keeps one of the smallest and one of the largest
-    shapes, so that its throughput spans about the public range.
+    shapes, so that its throughput spans about the public range. No run repeats the question of a
+    row of `avoid`.
     """
     public = pd.concat([shapes_of("train"), shapes_of("validation")], ignore_index=True)
     public = public.sort_values("params_b", kind="stable").reset_index(drop=True)
@@ -349,7 +352,7 @@ def draw_tables(rng: np.random.Generator, n_tables: int, n_rows: int) -> list[pd
         shares = tuple(zip(gpus, (weights / weights.sum()).tolist(), strict=True))
         rows = int(rng.integers(int(0.6 * n_rows), n_rows + 1))
         mix = Mix(share_by_gpu=shares, context_low=int(rng.integers(192, 321)))
-        tables.append(draw_runs(rng, shapes, rows, mix=mix, prefix=f"q{number}-"))
+        tables.append(draw_runs(rng, shapes, rows, mix=mix, prefix=f"q{number}-", avoid=avoid))
     return tables
 
 

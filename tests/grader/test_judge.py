@@ -109,6 +109,13 @@ def test_a_hint_is_read_by_those_whose_answers_equal_the_mistakes(value: Any, hi
     assert (MISTAKE.hint in report.hint) is hinted
 
 
+def test_a_mistake_that_cannot_answer_is_known_by_that_too() -> None:
+    mistake = Mistake("m", ("is_seven",), "Hm.", {}, ("number/0",))
+    answer = Answer(CALL, problem=Problem("`number` raised IndexError on a question"))
+    (report,) = judged(answer, is_seven, mistakes=(mistake,), public=False)
+    assert report.hint == "`number` raised IndexError on a question. Hm."
+
+
 def test_a_hint_is_kept_for_the_checks_it_belongs_to() -> None:
     elsewhere = Mistake("eight", ("is_prime",), MISTAKE.hint, MISTAKE.answers)
     (report,) = judged(Answer(CALL, 8), is_seven, mistakes=(elsewhere,))
@@ -120,7 +127,9 @@ def test_a_long_array_is_known_by_the_rows_in_which_the_mistake_is_wrong(tmp_pat
     wrong = np.where(np.arange(4_000) < 3_000, right, np.nan)  # right in its first 3,000 rows
     wrong[3_500:] = right[3_500:] * 2
     answers = {"number/0": probe(wrong, right)}
-    stored = [{"name": "m", "checks": ["is_seven"], "hint": "Hm.", "answers": answers}]
+    stored = [
+        {"name": "m", "checks": ["is_seven"], "hint": "Hm.", "answers": answers, "problems": []}
+    ]
     folder = tmp_path / "m0"
     folder.mkdir()
     (folder / "mistakes.json").write_text(json.dumps(stored, allow_nan=False))
@@ -135,11 +144,22 @@ def test_a_long_array_is_known_by_the_rows_in_which_the_mistake_is_wrong(tmp_pat
         assert hint(other) == ""
 
 
-def test_where_a_mistake_answers_right_nothing_is_stored() -> None:
-    right = np.linspace(1, 2, 4_000)
-    assert probe(right * (1 + 1e-12), right) is None
-    assert probe({"a": 1.0}, {"a": 1}) is None
-    assert probe({"a": 1.1}, {"a": 1}) == {"a": 1.1}
+def test_a_mistake_is_not_read_into_answers_that_are_wrong_elsewhere() -> None:
+    right, wrong = np.linspace(1, 2, 100), np.linspace(1, 2, 100)
+    wrong[7] = 0.0
+    answers = {"number/0": probe(wrong, right)}
+    mistake = Mistake("m", ("is_seven",), "Hm.", answers)
+    also_wrong = wrong.copy()
+    also_wrong[0] = 5.0
+    for value, hint in ((wrong, "Hm."), (also_wrong, "")):
+        (report,) = judged(Answer(CALL, value), _fails, mistakes=(mistake,))
+        assert report.hint == hint
+
+
+def test_a_mistake_without_an_answer_to_a_question_is_not_read_into_one() -> None:
+    mistake = Mistake("m", ("is_seven",), "Hm.", {})
+    (report,) = judged(Answer(CALL, 8), is_seven, mistakes=(mistake,))
+    assert "Hm." not in report.hint
 
 
 @check(points=2, topics=["number"])

@@ -22,7 +22,7 @@ NO_RUNS: Any = None  # this milestone's draw reads no runs
 
 
 def drawn(seed: int) -> Draft:
-    return draw(Source(np.random.default_rng(seed), NO_RUNS, NO_RUNS))
+    return draw(Source(np.random.default_rng(seed), NO_RUNS, NO_RUNS, NO_RUNS))
 
 
 @pytest.fixture(scope="module")

@@ -91,7 +91,7 @@ def test_solved_notebooks_ran_to_the_end_without_an_error(slug: str) -> None:
 @pytest.mark.parametrize("slug", milestones.SLUGS)
 def test_every_function_a_milestone_names_is_an_exercise_of_its_lesson(slug: str) -> None:
     exercises = {cell.name for cell in read_lesson(slug) if cell.kind == "exercise"}
-    assert set(milestones.load(slug).functions) == exercises
+    assert set(milestones.load(slug).functions) <= exercises
 
 
 def test_no_line_of_a_solution_stands_in_a_students_tree() -> None:

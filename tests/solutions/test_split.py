@@ -97,9 +97,10 @@ def test_a_row_taken_from_the_public_data_is_found(
     questions = tmp_path / "questions"
     questions.mkdir()
     table = Files(made / "questions").table("runs.csv")
-    public = Files(course / "data").table("train.csv")[table.columns]
-    pd.concat([table, public.head(3)]).to_csv(questions / "runs.csv", index=False)
-    assert repeated_rows(tmp_path) == 3
+    for name in ("train", "validation"):
+        public = Files(course / "data").table(f"{name}.csv")[table.columns]
+        pd.concat([table, public.head(3)]).to_csv(questions / "runs.csv", index=False)
+        assert repeated_rows(tmp_path, table) == 3
 
 
 def test_a_column_that_orders_the_labels_is_found(course: Path) -> None:
