@@ -52,6 +52,7 @@ class Limits:
 
     cell_cpu_s: float = 120.0  # the slowest solved cell, a LightGBM fit, takes a few
     call_cpu_s: float = 60.0
+    total_cpu_s: float = 600.0  # cells and calls together; the slowest solved notebook takes 20
     wall_per_cpu: float = 10.0  # a busy machine may give a process a tenth of a core
     memory_bytes: int = 4 * 2**30  # the solved notebooks stay below 0.6 GiB
     output_bytes: int = 200 * 2**20  # an honest print of 100 MB passes
@@ -188,8 +189,11 @@ class Room:
     def _limit_hit(self, cpu_s: float, cpu_before: float, started: float) -> str | None:
         """Return how a bound was passed, or None while all are kept."""
         wall_s = cpu_s * self._limits.wall_per_cpu
-        if self._cpu_s() - cpu_before > cpu_s:
+        cpu_now = self._cpu_s()
+        if cpu_now - cpu_before > cpu_s:
             return f"after {cpu_s:g} CPU seconds"
+        if cpu_now > self._limits.total_cpu_s:
+            return f"after {self._limits.total_cpu_s:g} CPU seconds in all"
         if time.monotonic() - started > wall_s:
             return f"after {wall_s:g} seconds of waiting"
         if self._memory_bytes() > self._limits.memory_bytes:

@@ -65,7 +65,7 @@ def _check_rows(path: Path, runs: pd.DataFrame) -> None:
             line = int(np.argmax(bad.to_numpy())) + 2  # the header is line 1
             expected = "a text" if name in TEXT else "a positive number"
             raise BadInputError(
-                f"{path}, line {line}: {name} is {column[bad].iloc[0]!r}, expected {expected}"
+                f"{path}, line {line}: {name} is {column[bad].tolist()[0]!r}, expected {expected}"
             )
     implied = 1000 * runs["batch_size"] / runs["decode_step_ms"]
     off = (runs["tokens_per_s"] / implied - 1).abs() > LABEL_RTOL

@@ -29,11 +29,13 @@ REFUSED_COST = 2.0  # a refusal of what can be served counts as twice the cheape
 class Truth:
     """One workload's part of the table.
 
-    `held` requests fit on a GPU by name; `steps[gpu][n - 1]` is the step in ms of n requests, for
+    `held` requests fit on a GPU by name; `shares` of its usable memory are taken by the weights and
+    by each request; `steps[gpu][n - 1]` is the step in ms of n requests, for
     n up to held + 1. `cheapest` is the least cost in USD per hour, NaN where nothing holds.
     """
 
     held: dict[str, int]
+    shares: dict[str, tuple[float, float]]
     steps: dict[str, np.ndarray]
     cheapest: float
 
@@ -77,7 +79,8 @@ class Fate:
         steps, held = self.truth.steps[plan.gpu], self.truth.held[plan.gpu]
         if plan.requests_per_gpu > held:
             return {"memory"}
-        memory = _memory_used(self.workload, plan.gpu, plan.requests_per_gpu + 1)
+        weights, request = self.truth.shares[plan.gpu]
+        memory = weights + (plan.requests_per_gpu + 1) * request
         latency = float(steps[plan.requests_per_gpu]) / self.workload["max_step_ms"]
         accepted = set()
         if memory > 1 - NEAR:
@@ -89,21 +92,10 @@ class Fate:
         return accepted
 
 
-def _memory_used(workload: Workload, gpu: str, requests: int) -> float:
-    """Return the share of a GPU's 92 % that weights and the cache of some requests take."""
-    model = workload["model"]
-    weights = model["params_b"] * 1e9 * workload["weight_bits"] / 8
-    a_token = 2 * model["n_layers"] * model["n_kv_heads"] * model["head_dim"]
-    tokens = workload["prompt_tokens"] + workload["output_tokens"]
-    cache = requests * tokens * a_token * workload["kv_bits"] / 8
-    memory_gb = next(g["gpu_memory_gb"] for g in workload["gpus"] if g["gpu"] == gpu)
-    return float((weights + cache) / (0.92 * memory_gb * 1e9))
-
-
 def read_truth(truth: Files, workloads: dict[str, Workload]) -> dict[str, Truth]:
     """Return the truth of each call by its id; `workloads` are those asked, by id, in order."""
     stored = truth.arrays("m7_planner/steps.npz")
-    held, steps = stored["held"], stored["steps"]
+    held, shares, steps = stored["held"], stored["shares"], stored["steps"]
     sizes = np.where(held >= 0, held + 1, 0)
     ends = np.cumsum(sizes.ravel()).reshape(sizes.shape)
     n_workloads = len(held) - len(CASES)
@@ -114,6 +106,7 @@ def read_truth(truth: Files, workloads: dict[str, Workload]) -> dict[str, Truth]
         names = [offer["gpu"] for offer in workload["gpus"]]
         found[call_id] = Truth(
             {name: int(held[row, i]) for i, name in enumerate(names)},
+            {name: (shares[row, i, 0], shares[row, i, 1]) for i, name in enumerate(names)},
             {
                 name: steps[ends[row, i] - sizes[row, i] : ends[row, i]]
                 for i, name in enumerate(names)

@@ -88,14 +88,19 @@ def packed(
     """Return the truth as arrays: workloads in their order, then the cases in theirs.
 
     `held` (n, 5) are the requests that memory holds on each GPU offered, -1 where fewer than five
-    are; `steps` is flat, held + 1 entries for each of these in turn; `cheapest` is the fleet cost
-    in USD per hour of the cheapest plan that holds, NaN where none does.
+    are; `shares` (n, 5, 2) are the shares of the usable memory that the weights take there, and one
+    request; `steps` is flat, held + 1 entries for each of these in turn; `cheapest` is the fleet
+    cost in USD per hour of the cheapest plan that holds, NaN where none does.
     """
     padded = np.full((len(held), len(gpus_of_runs())), -1, dtype=np.int64)
     for row, counts in zip(padded, held, strict=True):
         row[: len(counts)] = counts
+    shares = np.full((*padded.shape, 2), np.nan)
+    for row, workload in zip(shares, workloads, strict=True):
+        row[: len(workload["gpus"])] = [memory_shares(workload, gpu) for gpu in workload["gpus"]]
     return {
         "held": padded,
+        "shares": shares,
         "steps": np.concatenate([steps for table in tables for steps in table]),
         "cheapest": np.array(
             [cheapest(w, table) for w, table in zip(workloads, tables, strict=True)]
@@ -106,14 +111,20 @@ def packed(
 # ---------------------------------------------------------------- what would happen
 
 
-def requests_held(workload: Workload, gpu: dict[str, Any]) -> float:
-    """Return how many requests memory holds on one GPU, before rounding down."""
+def memory_shares(workload: Workload, gpu: dict[str, Any]) -> tuple[float, float]:
+    """Return the shares of a GPU's usable memory that weights take, and one request's cache."""
     model = workload["model"]
+    usable = MEMORY_FRACTION * gpu["gpu_memory_gb"] * 1e9
     weights = model["params_b"] * 1e9 * workload["weight_bits"] / 8
     a_token = 2 * model["n_layers"] * model["n_kv_heads"] * model["head_dim"]
     tokens = workload["prompt_tokens"] + workload["output_tokens"]
-    left = MEMORY_FRACTION * gpu["gpu_memory_gb"] * 1e9 - weights
-    return float(left / (a_token * workload["kv_bits"] / 8 * tokens))
+    return weights / usable, a_token * workload["kv_bits"] / 8 * tokens / usable
+
+
+def requests_held(workload: Workload, gpu: dict[str, Any]) -> float:
+    """Return how many requests memory holds on one GPU, before rounding down."""
+    weights, request = memory_shares(workload, gpu)
+    return (1 - weights) / request
 
 
 def case_setting(workload: Workload) -> Setting:
