@@ -47,6 +47,11 @@ class Desk:
                 f"{name} could not be asked: an earlier call gave nothing to go on with",
                 f"{call.id} builds on {missing}, which has no result",
             )
+        except Exception as error:  # the notebook may have replaced what reads its questions
+            return Problem(
+                f"{name} could not be asked: reading the question failed in the notebook's process",
+                f"reading the question {call.id} raised {describe(error)}",
+            )
         try:
             value = target(**arguments)
         except NotImplementedError:
@@ -117,6 +122,11 @@ class Desk:
             if other.is_file():
                 return other
         return self._roots[root] / rest
+
+
+def question_files(call: Call) -> list[str]:
+    """Return the paths, `data/...` or `questions/...`, of the files that a call's arguments name."""
+    return [value.path for value in call.args.values() if isinstance(value, Table | Tree)]
 
 
 class _NotKeptError(Exception):

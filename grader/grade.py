@@ -15,6 +15,8 @@ from grader.room import Limits, Places, RoomError, open_room
 from grader.split import Split
 from milestones.spec import Answer, Answers, Call, Milestone
 
+OUR_FAULT = "The grader itself failed; this costs no points, please report it"
+
 Progress = Callable[[str, int, int], None]
 """Told what is happening: a phrase, how many steps are done, and of how many."""
 
@@ -54,13 +56,15 @@ def grade(
     try:
         calls = milestone.calls(split.questions)
         places = Places(data, split.folder / "questions", split.overlay(milestone.slug))
-        transcripts = _run_all(milestone.runs, notebook, calls, places, bounds, progress)
+        first, *later = _run_all(milestone.runs, notebook, calls, places, bounds, progress)
+        answers = Answers(first.answers, later[0].answers if later else None)
+        mistakes = read_mistakes(split.truth, milestone.slug)
+        checks = judge(milestone, answers, split.truth, mistakes, public=split.public)
     except RoomError as error:
-        return _report(milestone, notebook, all_broken(milestone, f"{error}."))
-    first, *later = transcripts
-    answers = Answers(first.answers, later[0].answers if later else None)
-    mistakes = read_mistakes(split.truth, milestone.slug)
-    checks = judge(milestone, answers, split.truth, mistakes, public=split.public)
+        return _report(milestone, notebook, all_broken(milestone, f"{OUR_FAULT}: {error}."))
+    except Exception as error:  # anything else that escapes is ours: the notebook runs elsewhere
+        why = f"{OUR_FAULT} ({type(error).__name__}: {error})."
+        return _report(milestone, notebook, all_broken(milestone, why))
     return _report(milestone, notebook, checks, first.errors, public=split.public)
 
 

@@ -25,6 +25,7 @@ from typing import IO, Any, BinaryIO, cast
 
 import psutil
 
+from grader.ask import question_files
 from grader.calls import call_to_json
 from grader.frames import BrokenPipeTalkError, read_frame, write_frame
 from grader.notebook import Cell
@@ -70,6 +71,19 @@ class Places:
     questions: Path
     overlay: Path | None = None
 
+    def absolute(self) -> Places:
+        """Return the same places by paths that hold in any working folder."""
+        overlay = None if self.overlay is None else self.overlay.absolute()
+        return Places(self.data.absolute(), self.questions.absolute(), overlay)
+
+    def file(self, path: str) -> Path:
+        """Return where a call's `data/...` or `questions/...` lies, on the grader's side."""
+        root, _, rest = path.partition("/")
+        if root == "questions":
+            return self.questions / rest
+        over = None if self.overlay is None else self.overlay / rest
+        return over if over is not None and over.is_file() else self.data / rest
+
 
 class RoomError(Exception):
     """The grader could not set up a room: our fault or the machine's, never the student's."""
@@ -81,6 +95,7 @@ class Room:
     def __init__(self, folder: Path, places: Places, limits: Limits) -> None:
         """Start the process with its work folder below `folder`."""
         self._limits = limits
+        self._places = places
         self.stopped: str | None = None
         self._output_bytes = 0
         work = _furnish(folder, places)
@@ -128,7 +143,14 @@ class Room:
         return error if error is None or isinstance(error, str) else "an unreadable error"
 
     def ask(self, call: Call) -> Answer:
-        """Put one call; whatever happens, an answer comes back: a value or the problem."""
+        """Put one call; whatever the notebook does, an answer comes back: a value or the problem.
+
+        Raises:
+            RoomError: a file that the question needs is not there, which is no notebook's fault.
+        """
+        for path in question_files(call):
+            if not self._places.file(path).is_file():
+                raise RoomError(f"the question {call.id} needs {path}, which is not there")
         if self.stopped:
             return Answer(call, problem=Problem(f"the notebook {self.stopped}"))
         before = self._cpu_s()
@@ -274,7 +296,7 @@ def open_room(places: Places, limits: Limits) -> Iterator[Room]:
     """Open a room in a fresh temporary folder, and leave nothing behind."""
     folder = Path(tempfile.mkdtemp(prefix="kv-capacity-"))
     try:
-        room = Room(folder, places, limits)
+        room = Room(folder, places.absolute(), limits)
         try:
             yield room
         finally:

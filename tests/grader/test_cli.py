@@ -168,6 +168,31 @@ def test_a_split_that_is_not_as_it_was_made_is_refused(
     assert run.stderr.startswith("grader: ") or "\ngrader: " in run.stderr
 
 
+def test_a_split_may_be_named_by_a_relative_path(m2_split: Split, course: Path) -> None:
+    solved = course / "solutions" / "solved"
+    folder = m2_split.folder
+    run = grader("check", "2", "--split", folder.name, "--notebooks", solved, cwd=folder.parent)
+    assert run.returncode == 0
+
+
+def test_questions_that_are_missing_are_our_fault_not_the_notebooks(
+    m2_split: Split, course: Path, tmp_path: Path
+) -> None:
+    solved = course / "solutions" / "solved"
+    other = grader("check", "3", "--split", m2_split.folder, "--notebooks", solved)
+    split = tmp_path / "split"
+    shutil.copytree(m2_split.folder, split)
+    (split / "questions" / "runs.csv").unlink()
+    manifest = json.loads((split / "MANIFEST.json").read_text())
+    del manifest["files"]["questions/runs.csv"]
+    (split / "MANIFEST.json").write_text(json.dumps(manifest))
+    same = grader("check", "2", "--split", split, "--notebooks", solved)
+    for run in (other, same):
+        assert run.returncode == 3
+        assert "BROKEN" in run.stdout
+        assert "FAILED" not in run.stdout
+
+
 def test_outside_a_course_the_grader_still_finds_its_own(
     tmp_path: Path, m2_split: Split, course: Path
 ) -> None:
