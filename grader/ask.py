@@ -125,7 +125,7 @@ class Desk:
 
 
 def question_files(call: Call) -> list[str]:
-    """Return the paths, `data/...` or `questions/...`, of the files that a call's arguments name."""
+    """Return the paths, `data/...` or `questions/...`, of the files that a call names."""
     return [value.path for value in call.args.values() if isinstance(value, Table | Tree)]
 
 
