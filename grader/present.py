@@ -39,9 +39,8 @@ def print_report(report: Report, console: Console) -> None:
 
 def _print_milestone(milestone: MilestoneReport, console: Console) -> None:
     points = _points(milestone.points, milestone.points_max)
-    console.print(
-        f"[bold]{milestone.milestone}[/bold]  {milestone.title}  {points}", highlight=False
-    )
+    title = Text.assemble((milestone.milestone, "bold"), f"  {milestone.title}  {points}")
+    console.print(title)
     if milestone.unreadable is not None:
         console.print(Padding(Text(milestone.unreadable, style="red"), (0, 0, 1, 2)))
         return
@@ -66,7 +65,7 @@ def _by_error(milestone: MilestoneReport) -> dict[str, str]:
 
 def _print_check(check: CheckReport, console: Console) -> None:
     style = STYLES[check.outcome]
-    grid = Table.grid(padding=(0, 2))
+    grid = Table.grid(padding=(0, 2), expand=True)
     grid.add_column(width=7)
     grid.add_column(ratio=1)
     grid.add_column(justify="right", width=8)

@@ -16,14 +16,23 @@ def is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
+def shown(number: float) -> str:
+    """Show a number as a person writes it: whole ones in full, others to six digits."""
+    if abs(number) < 1e15 and number == int(number):  # beyond, a float no longer knows its units
+        return f"{int(number):,}"
+    return f"{number:,.6g}"
+
+
 def how_far(value: float, expected: float) -> str:
     """Say how far a number is from the expected one, as a factor where that reads better."""
     if expected == 0 or value == 0:
-        return f"{value:,.6g} where {expected:,.6g} was expected"
+        return f"{shown(value)} where {shown(expected)} was expected"
     ratio = value / expected
+    if abs(ratio - 1) < 1e-4:  # a percentage would read 0.00
+        return f"{shown(value)}, off by {shown(value - expected)}"
     if 0.8 < ratio < 1.25:
-        return f"{value:,.6g}, {abs(ratio - 1):.2%} too {'high' if ratio > 1 else 'low'}"
-    return f"{value:,.6g}, which is {ratio:.4g} times the right value"
+        return f"{shown(value)}, {abs(ratio - 1):.2%} too {'high' if ratio > 1 else 'low'}"
+    return f"{shown(value)}, which is {ratio:.4g} times the right value"
 
 
 def numbers_agree(
@@ -68,7 +77,7 @@ def kind_of(value: Any) -> str:
         case bool():
             return f"the truth value {value}"
         case int() | float():
-            return f"the number {value:,.6g}"
+            return f"the number {shown(value)}"
         case str():
             return f"the text {value[:40]!r}"
         case list():
