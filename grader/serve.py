@@ -30,7 +30,7 @@ try:
 except ImportError as missing:
     raise BadInputError(
         f"`grader serve` needs {missing.name}, which is not installed; "
-        'install it with: pip install "kv-capacity[serve]"'
+        "install it in the course's folder with: pip install -e '.[serve]'"
     ) from None
 
 CALL_LIMITS = Limits(call_cpu_s=20.0)  # ten times what a plan may take when it is graded
