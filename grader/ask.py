@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from grader.trouble import Trouble
 from grader.wire import PackedAnswer, UnsendableError, pack
-from milestones.spec import Call, Problem, Result, Table, Tree
+from milestones.spec import Call, Result, Table, Tree
 
 MAX_ERROR = 300  # characters of an exception's message that a report keeps
 
@@ -30,62 +31,50 @@ class Desk:
         self._read: dict[str, Any] = {}
         self._kept: dict[str, Any] = {}
 
-    def ask(self, namespace: Mapping[str, Any], call: Call) -> PackedAnswer | Problem:
-        """Put one call to the namespace; return its packed answer, or the problem."""
-        name = f"`{call.function}`"
+    def ask(self, namespace: Mapping[str, Any], call: Call) -> PackedAnswer | Trouble:
+        """Put one call to the namespace; return its packed answer, or the trouble."""
         if call.function not in namespace:
-            return Problem(f"{name} is not defined")
+            return Trouble("missing")
         target = namespace[call.function]
         if call.variable:
             return self._pack(call, target)
         if not callable(target):
-            return Problem(f"{name} is of type {type(target).__name__}, not a function")
+            detail = f"`{call.function}` is of type {type(target).__name__}"
+            return Trouble("no_function", detail=detail)
         try:
             arguments = {key: self._argument(value) for key, value in call.args.items()}
         except _NotKeptError as missing:
-            return Problem(
-                f"{name} could not be asked: an earlier call gave nothing to go on with",
-                f"{call.id} builds on {missing}, which has no result",
-            )
+            detail = f"{call.id} builds on {missing}, which has no result"
+            return Trouble("unbuilt", detail=detail)
         except Exception as error:  # the notebook may have replaced what reads its questions
-            return Problem(
-                f"{name} could not be asked: reading the question failed in the notebook's process",
-                f"reading the question {call.id} raised {describe(error)}",
-            )
+            detail = f"reading the question {call.id} raised {describe(error)}"
+            return Trouble("unread", detail=detail)
         try:
             value = target(**arguments)
         except NotImplementedError:
-            return Problem(f"{name} is not written yet")
+            return Trouble("unwritten")
         except BaseException as error:
             # A student's function may end in anything, SystemExit and KeyboardInterrupt included.
             if call.returns == "raised":
                 text = message_of(error)[:MAX_ERROR]
                 return self._pack(call, {"raised": kinds(error), "message": text})
-            return Problem(
-                f"{name} raised {type(error).__name__} on a question",
-                f"{call} raised {describe(error)}",
-            )
+            return Trouble("raised", type(error).__name__, f"{call} raised {describe(error)}")
         if call.returns == "raised":
             return self._pack(call, {"returned": type(value).__name__})
         packed = self._pack(call, value)
-        if not isinstance(packed, Problem):
+        if not isinstance(packed, Trouble):
             self._kept[call.id] = value  # nothing is built on a value of another form
         return packed
 
-    def _pack(self, call: Call, value: Any) -> PackedAnswer | Problem:
+    def _pack(self, call: Call, value: Any) -> PackedAnswer | Trouble:
         verb = "is" if call.variable else "returned"
         try:
             return pack(value, call.returns, call.columns)
         except UnsendableError as error:
-            return Problem(
-                f"`{call.function}` {verb} something other than what was asked for",
-                f"{call} {verb} {error}",
-            )
+            return Trouble("wrong_form", detail=f"{call} {verb} {error}")
         except Exception as error:  # an answer may be an object whose every method raises
-            return Problem(
-                f"`{call.function}` {verb} a value that cannot be read",
-                f"reading what {call} {verb} raised {describe(error)}",
-            )
+            detail = f"reading what {call} {verb} raised {describe(error)}"
+            return Trouble("unreadable", detail=detail)
 
     def _argument(self, value: Any) -> Any:
         if isinstance(value, Table):

@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 from grader.ask import Desk, describe
 from grader.calls import call_from_json
 from grader.frames import BrokenPipeTalkError, read_frame, write_frame
-from milestones.spec import Problem
+from grader.trouble import Trouble
 
 MAX_REQUEST = 64 * 2**20  # the largest request is one cell's source; a notebook is at most this
 
@@ -39,8 +39,8 @@ def main() -> None:
             write_frame(replies, {"error": _run_cell(shell, payload.decode("utf-8"))})
         else:
             answer = desk.ask(shell.user_ns, call_from_json(request["call"]))
-            if isinstance(answer, Problem):
-                write_frame(replies, {"problem": [answer.summary, answer.detail]})
+            if isinstance(answer, Trouble):
+                write_frame(replies, {"trouble": [answer.kind, answer.error, answer.detail]})
             else:
                 write_frame(replies, {"form": answer[0]}, answer[1])
         _flush()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,6 +22,7 @@ from grader.present import as_json, as_junit, print_report
 from grader.report import EXIT_BAD_INPUT, EXIT_BROKEN, Report, exit_code
 from grader.split import open_split, read_manifest
 
+EXIT_INTERRUPTED = 130  # what a shell reports for a command that Ctrl-C ended
 OUT_DIR = click.Path(file_okay=False, path_type=Path)
 OUT_FILE = click.Path(dir_okay=False, path_type=Path)
 
@@ -75,13 +77,19 @@ def check(
             path = folder / f"{slug}.ipynb"
             reports.append(grade(milestones.load(slug), path, split, data, progress=progress(slug)))
     report = Report(split.split_id, split.public, tuple(reports))
+    for file, written in ((json_file, as_json), (junit_file, as_junit)):
+        if file is not None:
+            _write(file, written(report))
     print_report(report, Console(highlight=False))
     click.echo("The notebooks ran with your own rights, without a boundary around them.")
-    if json_file is not None:
-        json_file.write_text(as_json(report), encoding="utf-8", newline="\n")
-    if junit_file is not None:
-        junit_file.write_text(as_junit(report), encoding="utf-8", newline="\n")
     sys.exit(exit_code(reports))
+
+
+def _write(file: Path, text: str) -> None:
+    try:
+        file.write_text(text, encoding="utf-8", newline="\n")
+    except OSError as error:
+        raise BadInputError(f"{file}: cannot be written: {error.strerror}") from None
 
 
 @contextmanager
@@ -162,8 +170,18 @@ def serve(notebook: Path, host: str, port: int) -> None:
 
 def main() -> None:
     """Run the command line; bad input ends in one sentence, a fault of ours in BROKEN."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # a console that knows few characters shows escapes for the others
+            stream.reconfigure(errors="backslashreplace")
     try:
-        cli.main(standalone_mode=True)
+        sys.exit(cli.main(standalone_mode=False))
+    except click.ClickException as error:
+        error.show()
+        sys.exit(EXIT_BAD_INPUT)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("\ngrader: interrupted; nothing was graded and no report written", err=True)
+        sys.exit(EXIT_INTERRUPTED)
     except BadInputError as error:
         click.echo(f"grader: {error}", err=True)
         sys.exit(EXIT_BAD_INPUT)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from grader.errors import BadInputError
@@ -13,6 +15,7 @@ from grader.notebook import Cell, Notebook, read_notebook
 from grader.report import CellError, CheckReport, MilestoneReport
 from grader.room import Limits, Places, RoomError, open_room
 from grader.split import Split
+from grader.trouble import known_error
 from milestones.spec import Answer, Answers, Call, Milestone
 
 OUR_FAULT = "The grader itself failed; this costs no points, please report it"
@@ -76,8 +79,10 @@ def _report(
     *,
     public: bool = True,
 ) -> MilestoneReport:
-    # What a cell raises may quote what it saw; on a hidden split only the kind is told.
-    told = errors if public else tuple(CellError(e.cell, e.error.split(":")[0]) for e in errors)
+    # What a cell raises may quote what it saw; on a hidden split only a known kind is told.
+    told = errors
+    if not public:
+        told = tuple(CellError(e.cell, known_error(e.error.partition(":")[0])) for e in errors)
     return MilestoneReport(milestone.slug, milestone.title, notebook.sha256, checks, told)
 
 
@@ -90,12 +95,15 @@ def _run_all(
     progress: Progress,
 ) -> list[Transcript]:
     """Run the notebook as often as asked, side by side, each from a fresh start."""
+    cancelled = threading.Event()
+    run = partial(_run_once, notebook.cells, calls, places, limits)
     with ThreadPoolExecutor(max_workers=runs) as pool:
-        futures = [
-            pool.submit(_run_once, notebook.cells, calls, places, limits, silent if i else progress)
-            for i in range(runs)
-        ]
-        return [future.result() for future in futures]
+        futures = [pool.submit(run, cancelled, silent if i else progress) for i in range(runs)]
+        try:
+            return [future.result() for future in futures]
+        except BaseException:  # an interrupt reaches this thread alone; the rooms must end too
+            cancelled.set()
+            raise
 
 
 def _run_once(
@@ -103,12 +111,13 @@ def _run_once(
     calls: list[Call],
     places: Places,
     limits: Limits,
+    cancelled: threading.Event,
     progress: Progress,
 ) -> Transcript:
     errors: list[CellError] = []
     answers: dict[str, Answer] = {}
     total = len(cells) + len(calls)
-    with open_room(places, limits) as room:
+    with open_room(places, limits, cancelled) as room:
         for done, cell in enumerate(cells):
             progress(f"running cell {cell.index}", done, total)
             error = room.run_cell(cell)

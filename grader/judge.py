@@ -186,7 +186,7 @@ def _report(
         name=check.name,
         sentence=check.sentence,
         outcome=outcome,
-        points=found.share * check.points,
+        points=None if outcome is Outcome.BROKEN else found.share * check.points,
         points_max=check.points,
         figure=_finite(found.figure),
         bar=found.bar,

@@ -82,7 +82,9 @@ def _print_check(check: CheckReport, console: Console) -> None:
     console.print(Padding(grid, (0, 0, 0, 2)))
 
 
-def _points(points: float, points_max: float) -> str:
+def _points(points: float | None, points_max: float) -> str:
+    if points is None:
+        return f"not graded (of {shown_points(points_max)} points): the grader broke"
     return f"{shown_points(points)} of {shown_points(points_max)} points"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -23,7 +23,7 @@ class CheckReport:
     name: str
     sentence: str
     outcome: Outcome
-    points: float
+    points: float | None  # None where BROKEN: neither zero nor any other number is earned
     points_max: float
     figure: float | None = None
     bar: float | None = None
@@ -50,9 +50,9 @@ class MilestoneReport:
     unreadable: str | None = None
 
     @property
-    def points(self) -> float:
-        """Points earned."""
-        return sum(check.points for check in self.checks)
+    def points(self) -> float | None:
+        """Points earned; None when a check is BROKEN, since what it would earn is not known."""
+        return total(check.points for check in self.checks)
 
     @property
     def points_max(self) -> float:
@@ -73,9 +73,9 @@ class Report:
     milestones: tuple[MilestoneReport, ...]
 
     @property
-    def points(self) -> float:
-        """Points earned over all milestones."""
-        return sum(milestone.points for milestone in self.milestones)
+    def points(self) -> float | None:
+        """Points earned over all milestones; None when a check is BROKEN."""
+        return total(milestone.points for milestone in self.milestones)
 
     @property
     def points_max(self) -> float:
@@ -100,6 +100,12 @@ def exit_code(milestones: Sequence[MilestoneReport]) -> int:
     return code
 
 
-def shown_points(points: float) -> str:
-    """Show points without needless decimals: 4, 2.5."""
-    return f"{points:g}"
+def total(points: Iterable[float | None]) -> float | None:
+    """Return the sum, or None when a part of it is not known."""
+    parts = list(points)
+    return None if any(part is None for part in parts) else sum(part or 0.0 for part in parts)
+
+
+def shown_points(points: float | None) -> str:
+    """Show points without needless decimals: 4, 2.5; a dash where they are not known."""
+    return "-" if points is None else f"{points:g}"

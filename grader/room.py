@@ -29,6 +29,7 @@ from grader.ask import question_files
 from grader.calls import call_to_json
 from grader.frames import BrokenPipeTalkError, read_frame, write_frame
 from grader.notebook import Cell
+from grader.trouble import Trouble, problem
 from grader.wire import MAX_BYTES, MalformedError, unpack
 from milestones.spec import Answer, Call, Problem
 
@@ -92,14 +93,17 @@ class RoomError(Exception):
 class Room:
     """One process for one run of one notebook. After it has stopped, `stopped` says why."""
 
-    def __init__(self, folder: Path, places: Places, limits: Limits) -> None:
-        """Start the process with its work folder below `folder`."""
+    def __init__(
+        self, folder: Path, places: Places, limits: Limits, cancelled: threading.Event
+    ) -> None:
+        """Start the process with its work folder below `folder`; it ends when `cancelled` is."""
+        self._cancelled = cancelled
         self._limits = limits
         self._places = places
         self.stopped: str | None = None
         self._output_bytes = 0
         work = _furnish(folder, places)
-        roots = {"data": str(work.parent / "data"), "questions": str(places.questions)}
+        roots = {"data": str(work.parent / "data"), "questions": str(work.parent / "questions")}
         settings = {"roots": roots, "address_space_bytes": 3 * limits.memory_bytes}
         try:
             self._process = subprocess.Popen(
@@ -163,13 +167,18 @@ class Room:
         in_time = call.cpu_s is None or self._cpu_s() - before <= call.cpu_s + CPU_TICK_S
         header, payload = reply
         try:
-            if "problem" in header:
-                summary, detail = header["problem"]
-                return Answer(call, problem=Problem(str(summary), str(detail)), in_time=in_time)
+            if "trouble" in header:
+                kind, error_name, detail = map(str, header["trouble"])
+                found = problem(call, Trouble(kind, error_name, detail))
+                return Answer(call, problem=found, in_time=in_time)
             return Answer(call, unpack(str(header.get("form")), payload), in_time=in_time)
-        except (MalformedError, TypeError, ValueError) as error:
-            problem = Problem(f"an answer of `{call.function}` is {error}")
-            return Answer(call, problem=problem, in_time=in_time)
+        except (TypeError, ValueError):
+            malformed = Problem(f"an answer of `{call.function}` is no message of the grader's")
+            return Answer(call, problem=malformed, in_time=in_time)
+        except MalformedError as error:
+            # What the bytes are instead is our own sentence, never the student's.
+            malformed = Problem(f"an answer of `{call.function}` is {error}")
+            return Answer(call, problem=malformed, in_time=in_time)
 
     def close(self) -> None:
         """End the process and everything it started."""
@@ -210,6 +219,8 @@ class Room:
 
     def _limit_hit(self, cpu_s: float, cpu_before: float, started: float) -> str | None:
         """Return how a bound was passed, or None while all are kept."""
+        if self._cancelled.is_set():
+            return "when the grader was interrupted,"
         wall_s = cpu_s * self._limits.wall_per_cpu
         cpu_now = self._cpu_s()
         if cpu_now - cpu_before > cpu_s:
@@ -292,11 +303,16 @@ class Room:
 
 
 @contextlib.contextmanager
-def open_room(places: Places, limits: Limits) -> Iterator[Room]:
-    """Open a room in a fresh temporary folder, and leave nothing behind."""
+def open_room(
+    places: Places, limits: Limits, cancelled: threading.Event | None = None
+) -> Iterator[Room]:
+    """Open a room in a fresh temporary folder, and leave nothing behind.
+
+    Setting `cancelled` from another thread ends what the room is at.
+    """
     folder = Path(tempfile.mkdtemp(prefix="kv-capacity-"))
     try:
-        room = Room(folder, places.absolute(), limits)
+        room = Room(folder, places.absolute(), limits, cancelled or threading.Event())
         try:
             yield room
         finally:
@@ -313,6 +329,8 @@ def _furnish(folder: Path, places: Places) -> Path:
     shutil.copytree(places.data, folder / "data", ignore=shutil.ignore_patterns("public_split"))
     if places.overlay is not None:
         shutil.copytree(places.overlay, folder / "data", dirs_exist_ok=True)
+    # A copy: the process need not learn where the split lies.
+    shutil.copytree(places.questions, folder / "questions")
     return work
 
 

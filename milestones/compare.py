@@ -83,7 +83,8 @@ def kind_of(value: Any) -> str:
         case list():
             return f"a list of {len(value)}"
         case dict():
-            return "a dict" + (f" with {', '.join(map(str, list(value)[:6]))}" if value else "")
+            keys = ", ".join(str(key)[:20] for key in list(value)[:6])
+            return f"a dict with {keys}" if value else "an empty dict"
     return f"an array of shape {np.shape(value)}"
 
 

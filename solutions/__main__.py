@@ -5,6 +5,9 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
+from grader.errors import BadInputError
+from milestones import UnknownMilestoneError
+
 COMMANDS = {
     "render": ("solutions.render", "write the notebooks from their source, or check them"),
     "verify": ("solutions.verify", "prove that blank fails, solved passes, mistakes are caught"),
@@ -29,7 +32,16 @@ def main() -> int:
             print(f"  {command:{width}}  {does}", file=sys.stderr)
         return 2
     module = import_module(COMMANDS[name][0])
-    return int(module.main(sys.argv[2:]))
+    try:
+        return int(module.main(sys.argv[2:]))
+    except (BadInputError, UnknownMilestoneError) as error:
+        print(f"{name}: {error}", file=sys.stderr)
+    except OSError as error:
+        print(f"{name}: {error.filename}: {error.strerror}", file=sys.stderr)
+    except KeyboardInterrupt:
+        print(f"\n{name}: interrupted", file=sys.stderr)
+        return 130
+    return 2
 
 
 if __name__ == "__main__":

@@ -24,8 +24,9 @@ import jupytext
 import nbformat
 
 from grader.ask import Desk
+from grader.trouble import Trouble, problem
 from grader.wire import unpack
-from milestones.spec import Answer, Call, Problem
+from milestones.spec import Answer, Call
 from solutions.mistake import Edit
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -70,7 +71,7 @@ def solved_notebook(slug: str) -> nbformat.NotebookNode:
 
 def student_notebook(slug: str) -> nbformat.NotebookNode:
     """Return the notebook a student starts from."""
-    return _notebook(slug, [(cell.kind, _for_student(cell)) for cell in read_lesson(slug)])
+    return _notebook(slug, [(cell.kind, for_student(cell)) for cell in read_lesson(slug)])
 
 
 def notebook_text(notebook: nbformat.NotebookNode) -> str:
@@ -91,7 +92,8 @@ def _notebook(slug: str, cells: Sequence[tuple[str, str]]) -> nbformat.NotebookN
     return notebook
 
 
-def _for_student(cell: LessonCell) -> str:
+def for_student(cell: LessonCell) -> str:
+    """Return what the student's notebook holds of a cell."""
     match cell.kind:
         case "exercise":
             return _stub(cell.source)
@@ -177,8 +179,8 @@ def answer_all(
     answers = {}
     for call in calls:
         packed = desk.ask(namespace, call)
-        if isinstance(packed, Problem):
-            answers[call.id] = Answer(call, problem=packed)
+        if isinstance(packed, Trouble):
+            answers[call.id] = Answer(call, problem=problem(call, packed))
         else:
             answers[call.id] = Answer(call, unpack(*packed))
     return answers

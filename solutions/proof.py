@@ -9,7 +9,7 @@ from pathlib import Path
 
 import milestones
 from grader.judge import judge
-from grader.report import CheckReport, Outcome
+from grader.report import CheckReport, Outcome, shown_points
 from milestones.spec import Answers, Files, Milestone
 from solutions.exam import (
     blank_answers,
@@ -102,7 +102,11 @@ def _room(figure: float, bar: float) -> float:
 
 
 def _blank_faults(reports: Sequence[CheckReport]) -> list[str]:
-    return [f"the blank notebook earns {r.points:g} on {r.name}" for r in reports if r.points]
+    return [
+        f"the blank notebook earns {shown_points(r.points)} on {r.name}"
+        for r in reports
+        if r.points != 0
+    ]
 
 
 def _mistake_faults(mistake: NamedMistake, reports: Sequence[CheckReport]) -> list[str]:

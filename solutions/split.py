@@ -33,18 +33,11 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--runs", metavar="FILE", type=Path, help="a CSV of your own labelled runs")
     args = parser.parse_args(argv)
     started = time.perf_counter()
-    try:
-        if args.public:
-            attempt = _make_public()
-        else:
-            attempt = _make_hidden(args.out, args.seed_file, args.runs)
-    except BadInputError as error:
-        print(f"split: {error}", file=sys.stderr)
-        return 2
-    if attempt is None:
+    made = _make_public() if args.public else _make_hidden(args.out, args.seed_file, args.runs)
+    if made is None:
         print(f"split: no fair draw in {MAX_DRAWS}; nothing was written", file=sys.stderr)
         return 1
-    print(f"Done in {time.perf_counter() - started:.1f} s, {attempt.refused} draws refused.")
+    print(f"Done in {time.perf_counter() - started:.1f} s, {made.refused} draws refused.")
     return 0
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import ast
 import secrets
 import tempfile
 from collections.abc import Iterator
@@ -11,16 +10,17 @@ from pathlib import Path
 
 import milestones
 from grader.grade import grade
+from grader.report import shown_points
 from grader.split import open_split
 from solutions.exam import SEED_BYTES, write_manifest, write_questions
-from solutions.lesson import ROOT, read_lesson
+from solutions.lesson import ROOT, for_student, read_lesson
 from solutions.proof import prove
 from solutions.render import blank_paths, drift, solved_path
 
 N_SEEDS = 3
 COURSE_POINTS = 100
 TELLING_LINE = 30  # characters: a shorter line of code may stand anywhere by chance
-STUDENT_TREES = ("milestones", "grader", "notebooks", "data")
+STUDENT_TREES = ("milestones", "grader", "notebooks", "data", "docs")
 
 
 def main(argv: list[str]) -> int:
@@ -73,7 +73,7 @@ def leaks() -> Iterator[str]:
     texts = {
         path: path.read_text(encoding="utf-8")
         for path in trees
-        if path.suffix in (".py", ".md", ".ipynb") and path.is_file()
+        if path.suffix in (".py", ".md", ".ipynb", ".svg") and path.is_file()
     }
     for slug in milestones.SLUGS:
         for line in sorted(solution_lines(slug)):
@@ -89,14 +89,12 @@ def solution_lines(slug: str) -> set[str]:
     secret: set[str] = set()
     for cell in read_lesson(slug):
         lines = {line.strip() for line in cell.source.splitlines()}
-        if cell.kind != "exercise":
+        if cell.kind not in ("exercise", "written"):
             given |= lines
             continue
-        (node,) = ast.parse(cell.source).body
-        if isinstance(node, ast.FunctionDef):
-            start = node.body[0].end_lineno or 0  # the docstring's last line
-            body = cell.source.splitlines()[start:]
-            secret |= {line.strip() for line in body}
+        kept = {line.strip() for line in for_student(cell).splitlines()}
+        given |= kept
+        secret |= lines - kept
     return {
         line
         for line in secret - given
@@ -131,9 +129,10 @@ def room_faults(folder: Path, *, blanks: bool) -> Iterator[str]:
         milestone = milestones.load(slug)
         solved = grade(milestone, solved_path(slug), split, ROOT / "data")
         if solved.points != milestone.points:
-            lost = [f"{c.name}: {c.hint}" for c in solved.checks if c.points < c.points_max]
-            yield f"the solved {slug} earns {solved.points:g} of {milestone.points:g}: {lost}"
+            lost = [f"{c.name}: {c.hint}" for c in solved.checks if c.points != c.points_max]
+            earned = shown_points(solved.points)
+            yield f"the solved {slug} earns {earned} of {milestone.points:g}: {lost}"
         if blanks:
             blank = grade(milestone, blank_paths(slug)[1], split, ROOT / "data")
-            if blank.points:
-                yield f"the blank {slug} earns {blank.points:g} points"
+            if blank.points != 0:
+                yield f"the blank {slug} earns {shown_points(blank.points)} points"

@@ -229,7 +229,7 @@ def written_plan(answers: Answers, truth: Files) -> Verdict:
     """The figures in `capacity_plan` are those of your planner for the case, and its plan holds."""
     written = answers.value("written")
     if not isinstance(written, dict):
-        return failed("", remark=f"`capacity_plan` is {kind_of(written)}; expected a dict.")
+        return failed(f"It is {kind_of(written)}.", remark="`capacity_plan` is not a dict.")
     found = fates(answers, truth, "case")
     if any(not isinstance(fate.plan, Plan) for fate in found):
         return failed("", remark="Your planner gives no plan for one of the cases; each has one.")
@@ -238,9 +238,8 @@ def written_plan(answers: Answers, truth: Files) -> Verdict:
             return failed("", remark=f"`capacity_plan` has no {key!r}.")
         if not _agrees(written[key], expected):
             return failed(
-                "",
-                remark=f"`capacity_plan` says {key} = {kind_of(written[key])}; your planner "
-                f"answers {kind_of(expected)}.",
+                f"It says {kind_of(written[key])}; your planner answers {kind_of(expected)}.",
+                remark=f"`capacity_plan` and your planner disagree on {key!r}.",
             )
     if found[0].broken:
         return failed("", remark=f"The plan for the case {SINGULAR[found[0].broken]}.")

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from xml.etree import ElementTree
 
+import psutil
 import pytest
 
 from grader.split import Split, sha256_of
@@ -27,7 +30,7 @@ def grader(*args: str | Path, cwd: Path | None = None) -> subprocess.CompletedPr
         cwd=cwd or Path(__file__).parents[2],
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
         capture_output=True,
-        text=True,
+        encoding=os.environ.get("PYTHONIOENCODING", "utf-8"),
         check=False,
     )
     assert "Traceback" not in run.stdout + run.stderr
@@ -117,10 +120,16 @@ def test_a_fault_of_ours_exits_3(m2_split: Split, course: Path, tmp_path: Path) 
     manifest = json.loads((broken / "MANIFEST.json").read_text())
     manifest["files"]["truth/m2_kv_bytes/answers.json"] = sha256_of(answers)
     (broken / "MANIFEST.json").write_text(json.dumps(manifest))
-    run = grader("check", "2", "--split", broken, "--notebooks", course / "solutions" / "solved")
+    report, solved = tmp_path / "report.json", course / "solutions" / "solved"
+    run = grader("check", "2", "--split", broken, "--notebooks", solved, "--json", report)
     assert run.returncode == 3
     assert "BROKEN" in run.stdout
     assert "not your fault" in " ".join(run.stdout.split())
+    (milestone,) = json.loads(report.read_text())["milestones"]
+    faulty = [check for check in milestone["checks"] if check["outcome"] == "BROKEN"]
+    assert faulty
+    assert all(check["points"] is None for check in faulty)  # never zero
+    assert milestone["points"] is None
 
 
 @pytest.mark.parametrize(
@@ -199,6 +208,56 @@ def test_outside_a_course_the_grader_still_finds_its_own(
     solved = course / "solutions" / "solved"
     run = grader("check", "2", "--split", m2_split.folder, "--notebooks", solved, cwd=tmp_path)
     assert run.returncode == 0
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sends the signal that Ctrl-C sends on POSIX")
+def test_an_interrupt_ends_the_grading_and_what_it_started(
+    m2_split: Split, write_notebook: WriteNotebook, tmp_path: Path
+) -> None:
+    marker = tmp_path / "pid"
+    cell = f"import os, time\nopen({str(marker)!r}, 'w').write(str(os.getpid()))\ntime.sleep(3600)"
+    folder = write_notebook(cell).parent
+    run = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "grader", "check", "2"),
+            *("--split", str(m2_split.folder), "--notebooks", str(folder)),
+        ],
+        cwd=Path(__file__).parents[2],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    while not (marker.exists() and marker.read_text()):
+        time.sleep(0.05)
+        assert run.poll() is None
+    run.send_signal(signal.SIGINT)
+    _, told = run.communicate(timeout=300)  # far below the hour that the cell would sleep
+    assert run.returncode == 130
+    assert "interrupted" in told
+    assert "Traceback" not in told
+    assert not psutil.pid_exists(int(marker.read_text()))
+
+
+def test_a_console_of_few_characters_shows_escapes_and_the_report_is_whole(
+    m2_split: Split, write_notebook: WriteNotebook, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONIOENCODING", "cp1252")
+    folder = write_notebook("raise ValueError('größer → 日本')").parent
+    report = tmp_path / "report.json"
+    run = grader("check", "2", "--split", m2_split.folder, "--notebooks", folder, "--json", report)
+    assert run.returncode == 1
+    assert "\\u2192" in run.stdout
+    (milestone,) = json.loads(report.read_text(encoding="utf-8"))["milestones"]
+    assert milestone["cells"] == [{"cell": 0, "error": "ValueError: größer → 日本"}]
+
+
+def test_a_report_that_cannot_be_written_is_bad_input(
+    m2_split: Split, course: Path, tmp_path: Path
+) -> None:
+    solved = course / "solutions" / "solved"
+    taken = tmp_path / "report.json"
+    taken.mkdir()
+    run = grader("check", "2", "--split", m2_split.folder, "--notebooks", solved, "--json", taken)
+    assert run.returncode == 2
 
 
 def test_reset_gives_the_blank_notebook_and_loses_nothing(

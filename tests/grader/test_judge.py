@@ -73,6 +73,7 @@ def test_a_wrong_answer_fails_and_the_check_that_waits_for_it_is_skipped() -> No
 def test_a_fault_of_ours_is_broken_never_zero_with_a_shrug_or_full_marks() -> None:
     (report,) = judged(Answer(CALL, 7), has_a_fault)
     assert report.outcome is Outcome.BROKEN
+    assert report.points is None
     assert "not your fault" in report.hint
     assert "a fault of ours" not in report.hint  # no traceback text
 

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from grader.judge import judge
-from grader.report import CheckReport, Outcome
+from grader.report import CheckReport, Outcome, total
 from milestones.m6_memory_traffic import MILESTONE
 from milestones.runs import LABELS, TEXT
 from milestones.spec import Answer, Answers, Files, Table
@@ -118,12 +118,12 @@ def test_renamed_rows_differ_in_every_name_and_in_nothing_else(
 
 def test_a_good_model_earns_every_point(split: Path, near: np.ndarray) -> None:
     reports = judged(split, Answers(answers_of(split, near)))
-    assert sum(report.points for report in reports.values()) == 15
+    assert total(report.points for report in reports.values()) == 15
 
 
 def test_a_single_column_of_predictions_is_read_as_one(split: Path, near: np.ndarray) -> None:
     answers = answers_of(split, near[:, None])
-    assert sum(r.points for r in judged(split, Answers(answers)).values()) == 15
+    assert total(r.points for r in judged(split, Answers(answers)).values()) == 15
 
 
 @pytest.mark.parametrize("factor", [0.999, 2.0, 0.5, 0.125, 8.0])

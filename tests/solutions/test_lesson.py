@@ -12,8 +12,8 @@ import milestones
 from solutions.lesson import (
     LessonCell,
     Reference,
-    _for_student,
     _stub,
+    for_student,
     notebook_text,
     read_lesson,
     student_notebook,
@@ -59,7 +59,7 @@ def test_what_is_no_single_documented_definition_is_no_exercise(source: str) -> 
 
 def test_a_written_cell_keeps_headings_and_prompts() -> None:
     cell = LessonCell("written", "## The plan\n\n> Which GPU, and why?\n\nThe H200, because.")
-    assert _for_student(cell) == "## The plan\n\n> Which GPU, and why?"
+    assert for_student(cell) == "## The plan\n\n> Which GPU, and why?"
 
 
 @pytest.mark.parametrize("slug", milestones.SLUGS)
@@ -68,7 +68,7 @@ def test_committed_notebooks_are_what_their_source_gives(slug: str) -> None:
 
 
 @pytest.mark.parametrize("slug", milestones.SLUGS)
-def test_notebooks_are_valid_and_carry_no_output_for_students(slug: str) -> None:
+def test_notebooks_are_valid_and_carry_no_outputfor_students(slug: str) -> None:
     notebook = nbformat.reads(notebook_text(student_notebook(slug)), as_version=4)
     nbformat.validate(notebook)
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
