@@ -113,7 +113,7 @@ def _judge_one(
     if not asked:
         return _report(check, Outcome.BROKEN, hint="No question of this split belongs to it.")
     problem = next((answer.problem for answer in asked if answer.problem is not None), None)
-    if problem is not None:
+    if problem is not None and not check.sees_problems:
         verdict = Verdict(0.0, detail=problem.detail, remark=problem.summary)
     else:
         try:
@@ -129,7 +129,7 @@ def _judge_one(
             )
     if verdict.passed:
         return _report(check, Outcome.PASSED, verdict)
-    hint = next((m.hint for m in mistakes if check.name in m.checks and _same(m, asked)), "")
+    hint = next((m.hint for m in mistakes if check.name in m.checks and _same(m, check, asked)), "")
     told = (verdict.remark, verdict.detail if public else "", hint)
     return _report(check, Outcome.FAILED, verdict, hint=" ".join(_sentences(told)))
 
@@ -139,18 +139,27 @@ def _sentences(parts: Sequence[str]) -> list[str]:
     return [part if part.endswith((".", "!", "?", ")")) else f"{part}." for part in unique]
 
 
-def _same(mistake: Mistake, asked: Sequence[Answer]) -> bool:
+def _same(mistake: Mistake, check: Check, asked: Sequence[Answer]) -> bool:
     """Tell whether all answers to a failed check are this mistake's, the right ones among them."""
-    return all(_same_answer(mistake, answer) for answer in asked)
+    return all(_same_answer(mistake, answer, check.reads) for answer in asked)
 
 
-def _same_answer(mistake: Mistake, answer: Answer) -> bool:
+def _same_answer(mistake: Mistake, answer: Answer, reads: Sequence[int | str]) -> bool:
     call_id = answer.call.id
     if answer.problem is not None:
         return call_id in mistake.problems
     if call_id not in mistake.answers:
         return False
-    return answer.call.returns == "kept" or _equal(answer.value, mistake.answers[call_id])
+    if answer.call.returns == "kept":
+        return True
+    value, stored = answer.value, mistake.answers[call_id]
+    if reads and isinstance(value, np.ndarray):
+        columns = [part for part in reads if isinstance(part, int)]
+        return isinstance(stored, dict) and _same_rows(value, stored, columns)
+    if reads and isinstance(value, dict) and isinstance(stored, dict):
+        value = {key: item for key, item in value.items() if key in reads}
+        stored = {key: item for key, item in stored.items() if key in reads}
+    return _equal(value, stored)
 
 
 def _equal(value: Any, stored: Any) -> bool:
@@ -168,11 +177,13 @@ def _equal(value: Any, stored: Any) -> bool:
     return type(value) is type(stored) and bool(value == stored)
 
 
-def _same_rows(value: np.ndarray, stored: Mapping[str, Any]) -> bool:
+def _same_rows(value: np.ndarray, stored: Mapping[str, Any], columns: Sequence[int] = ()) -> bool:
     rows, kept = stored["rows"], np.asarray(stored["values"], dtype=float)
     if value.ndim == 0 or value.ndim != kept.ndim or len(value) <= max(rows):
         return False
     found = value[rows]
+    if columns and found.shape[1:] == kept.shape[1:] and value.ndim == 2:
+        found, kept = found[:, list(columns)], kept[:, list(columns)]
     return found.shape == kept.shape and bool(
         np.allclose(found, kept, rtol=SAME_RTOL, atol=0.0, equal_nan=True)
     )

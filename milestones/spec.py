@@ -210,8 +210,10 @@ class Check:
     """One independent promise about the student's work, with its points.
 
     `topics` are the topics of the calls it reads: where one of those has no answer, the check
-    fails with that reason and `judge` is not asked. `needs` names checks that must have passed;
-    else this one is SKIPPED.
+    fails with that reason and `judge` is not asked, unless it `sees_problems` and counts them
+    itself. `needs` names checks that must have passed; else this one is SKIPPED. `reads` are the
+    parts of an answer that it looks at (columns of an array, keys of a dict), all when empty: a
+    known mistake is recognised by these alone.
     """
 
     name: str
@@ -220,10 +222,17 @@ class Check:
     topics: tuple[str, ...]
     judge: Judge
     needs: tuple[str, ...] = ()
+    reads: tuple[int | str, ...] = ()
+    sees_problems: bool = False
 
 
 def check(
-    points: float, topics: Sequence[str], needs: Sequence[str] = ()
+    points: float,
+    topics: Sequence[str],
+    needs: Sequence[str] = (),
+    reads: Sequence[int | str] = (),
+    *,
+    sees_problems: bool = False,
 ) -> Callable[[Judge], Check]:
     """Make a check of a function; its name is the check's, its docstring what the student reads."""
 
@@ -232,7 +241,9 @@ def check(
         sentence = " ".join((judge.__doc__ or "").split())
         assert name, "a check is made of a named function"
         assert sentence, f"the check {name} needs a docstring for the student"
-        return Check(name, sentence, points, tuple(topics), judge, tuple(needs))
+        return Check(
+            name, sentence, points, tuple(topics), judge, tuple(needs), tuple(reads), sees_problems
+        )
 
     return make
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +109,27 @@ MISTAKE = Mistake("eight", ("is_seven",), "Seven, not eight: count again.", {"nu
 def test_a_hint_is_read_by_those_whose_answers_equal_the_mistakes(value: Any, hinted: bool) -> None:
     (report,) = judged(Answer(CALL, value), is_seven, mistakes=(MISTAKE,))
     assert (MISTAKE.hint in report.hint) is hinted
+
+
+@pytest.mark.parametrize(("column", "hinted"), [(0, True), (1, False)])
+def test_a_mistake_is_recognised_by_what_the_check_reads_alone(column: int, hinted: bool) -> None:
+    right = np.ones((50, 2))
+    wrong = right * [8, 1]
+    mistake = Mistake("m", ("is_seven",), "Hm.", {"number/0": probe(wrong, right)})
+    reading = replace(_fails, reads=(column,))
+    (report,) = judged(Answer(CALL, right * [8, 5]), reading, mistakes=(mistake,))
+    assert (report.hint == "Hm.") is hinted
+
+    by_key = Mistake("m", ("is_seven",), "Hm.", {"number/0": {"a": 8, "b": 1}})
+    reading = replace(_fails, reads=(("a", "b")[column],))
+    (report,) = judged(Answer(CALL, {"a": 8, "b": 5, "c": 0}), reading, mistakes=(by_key,))
+    assert (report.hint == "Hm.") is hinted
+
+
+def test_a_check_that_sees_problems_judges_them_itself() -> None:
+    counting = replace(_fails, sees_problems=True, judge=lambda _answers, _truth: passed())
+    (report,) = judged(Answer(CALL, problem=Problem("it raised")), counting)
+    assert report.outcome is Outcome.PASSED
 
 
 def test_a_mistake_that_cannot_answer_is_known_by_that_too() -> None:
