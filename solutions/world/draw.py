@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from milestones.runs import COLUMNS, LABELS
 from solutions.world.gpus import gpus_of_runs
 from solutions.world.shapes import (
     SHAPE_COLUMNS,
@@ -23,35 +24,12 @@ from solutions.world.step import step_ms
 
 FloatArray = npt.NDArray[np.float64]
 
-RUN_COLUMNS = (
-    "run_id",
-    "model",
-    "n_layers",
-    "hidden_size",
-    "n_heads",
-    "n_kv_heads",
-    "head_dim",
-    "intermediate_size",
-    "params_b",
-    "weight_bits",
-    "kv_bits",
-    "gpu",
-    "gpu_memory_gb",
-    "gpu_bandwidth_gbps",
-    "gpu_tflops",
-    "batch_size",
-    "context_len",
-    "decode_step_ms",
-    "tokens_per_s",
-)
 QUESTION_COLUMNS = ("model", "weight_bits", "kv_bits", "gpu", "batch_size", "context_len")
-LABEL_COLUMNS = ("decode_step_ms", "tokens_per_s")
 SIGNIFICANT_DIGITS = 6
 MEMORY_FRACTION = 0.92
 
 N_TRAIN_RUNS = 12_000
 N_TEST_RUNS = 4_000
-N_UNSEEN_SHAPES = 8
 UNSEEN_OCTAVES = 1.05
 FAR_OCTAVES = 1.5
 N_SPREAD = 3  # GPU, batch size and context are spread evenly
@@ -62,8 +40,8 @@ PUBLIC_SEED = 20_260_101
 class Mix:
     """Which runs are sampled. Shares are chosen before the memory bound rejects what cannot fit."""
 
-    share_by_weight_bits: tuple[tuple[int, float], ...] = ((16, 0.89), (8, 0.09), (4, 0.02))
-    share_of_8_bit_cache: float = 0.15
+    share_by_weight_bits: tuple[tuple[int, float], ...] = ((16, 0.90), (8, 0.08), (4, 0.02))
+    share_of_8_bit_cache: float = 0.12
     share_by_gpu: tuple[tuple[str, float], ...] = (
         ("L40S", 0.15),
         ("A100-80GB", 0.10),
@@ -135,7 +113,7 @@ def draw_runs(
 
     Every shape gets the same number of runs, give or take one. A table is one sitting: each
     (model, GPU) pair in it has one session factor, drawn afresh for the table, also for pairs
-    that other tables hold. Columns are RUN_COLUMNS; run_id is `prefix` and a running number.
+    that other tables hold. Columns are COLUMNS; run_id is `prefix` and a running number.
     No run repeats the question (QUESTION_COLUMNS) of a row of `avoid`.
     """
     runs = _draw_questions(rng, shapes, n_runs, mix, avoid)
@@ -145,7 +123,7 @@ def draw_runs(
     runs["tokens_per_s"] = significant(tokens)
     width = max(5, len(str(n_runs)))
     runs.insert(0, "run_id", [f"{prefix}{i:0{width}d}" for i in range(n_runs)])
-    return runs[list(RUN_COLUMNS)]
+    return runs[list(COLUMNS)]
 
 
 def draw_noise(rng: np.random.Generator, runs: pd.DataFrame, noise: Noise) -> FloatArray:
@@ -333,7 +311,7 @@ def nominal_tokens_per_s(shapes: pd.DataFrame) -> pd.Series:
 def draw_tables(
     rng: np.random.Generator, n_tables: int, n_rows: int, avoid: pd.DataFrame | None = None
 ) -> list[pd.DataFrame]:
-    """Draw labelled tables for milestone 1, of 10 to 48 public shapes and a mix of their own.
+    """Draw labelled tables for milestone 1, of 24 to 48 public shapes and a mix of their own.
 
     Sizes vary from 60 to 100 % of n_rows. Each keeps one of the smallest and one of the largest
     shapes, so that its throughput spans about the public range. No run repeats the question of a
@@ -359,7 +337,7 @@ def draw_tables(
 def write_csv(table: pd.DataFrame, path: Path) -> None:
     """Write a table with the committed bytes: comma, newline ends, UTF-8, labels in six digits."""
     written = table.copy()
-    for label in LABEL_COLUMNS:
+    for label in LABELS:
         if label in written:
             written[label] = [f"{v:.{SIGNIFICANT_DIGITS}g}" for v in written[label]]
     with path.open("w", encoding="utf-8", newline="") as file:

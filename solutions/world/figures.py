@@ -14,24 +14,10 @@ import pandas as pd
 from scipy.optimize import nnls
 from sklearn.linear_model import LinearRegression
 
-FloatArray = npt.NDArray[np.float64]
+from milestones.figures import mape, r2
+from milestones.runs import RAW_COLUMNS
 
-RAW_COLUMNS = (
-    "n_layers",
-    "hidden_size",
-    "n_heads",
-    "n_kv_heads",
-    "head_dim",
-    "intermediate_size",
-    "params_b",
-    "weight_bits",
-    "kv_bits",
-    "gpu_memory_gb",
-    "gpu_bandwidth_gbps",
-    "gpu_tflops",
-    "batch_size",
-    "context_len",
-)
+FloatArray = npt.NDArray[np.float64]
 
 # The roofline's overhead: nominal milliseconds per layer and per sequence.
 OVERHEAD_MS_PER_LAYER = 0.04
@@ -47,24 +33,12 @@ class Score:
     r2: float
 
 
-def mape(measured: FloatArray, predicted: FloatArray) -> float:
-    """Mean of |predicted - measured| / measured, as a fraction."""
-    return float(np.mean(np.abs(predicted - measured) / measured))
-
-
-def r2(measured: FloatArray, predicted: FloatArray) -> float:
-    """1 - SSE / SST about the measured mean."""
-    sse = float(np.sum((measured - predicted) ** 2))
-    sst = float(np.sum((measured - measured.mean()) ** 2))
-    return 1 - sse / sst
-
-
 def score_step(test: pd.DataFrame, predicted_ms: FloatArray) -> Score:
     """Score predicted steps, shape (n,), on the labels of `test`."""
     tokens = 1000 * _float(test, "batch_size") / predicted_ms
     return Score(
-        mape(_float(test, "decode_step_ms"), predicted_ms),
-        r2(_float(test, "tokens_per_s"), tokens),
+        mape(predicted_ms, _float(test, "decode_step_ms")),
+        r2(tokens, _float(test, "tokens_per_s")),
     )
 
 
@@ -79,7 +53,7 @@ def linear_baseline_r2(train: pd.DataFrame, test: pd.DataFrame) -> float:
     columns = list(RAW_COLUMNS)
     model = LinearRegression().fit(train[columns], train["tokens_per_s"])
     predicted = np.asarray(model.predict(test[columns]), dtype=np.float64)
-    return r2(_float(test, "tokens_per_s"), predicted)
+    return r2(predicted, _float(test, "tokens_per_s"))
 
 
 def roofline_terms(runs: pd.DataFrame) -> FloatArray:
@@ -111,11 +85,6 @@ def fit_roofline(train: pd.DataFrame) -> FloatArray:
     step = _float(train, "decode_step_ms")
     coefficients, _ = nnls(roofline_terms(train) / step[:, None], np.ones(len(train)))
     return np.asarray(coefficients, dtype=np.float64)
-
-
-def roofline_score(train: pd.DataFrame, test: pd.DataFrame) -> Score:
-    """Score the four-coefficient roofline fitted on train."""
-    return score_step(test, roofline_terms(test) @ fit_roofline(train))
 
 
 def weight_bytes(runs: pd.DataFrame) -> FloatArray:
@@ -211,11 +180,6 @@ def fit_raw_boosting(train: pd.DataFrame, settings: dict[str, Any]) -> RawBoosti
 def raw_boosting_score(train: pd.DataFrame, test: pd.DataFrame, settings: dict[str, Any]) -> Score:
     """Score boosting on the raw columns, fitted on train."""
     return score_step(test, fit_raw_boosting(train, settings).predict_ms(test))
-
-
-def traffic_score(train: pd.DataFrame, test: pd.DataFrame) -> Score:
-    """Score the memory-traffic model fitted on train."""
-    return score_step(test, fit_traffic(train).predict_ms(test))
 
 
 @dataclass(frozen=True)

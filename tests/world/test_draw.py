@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from milestones.runs import COLUMNS
 from solutions.world import draw
 from solutions.world.gpus import DATA
 from solutions.world.shapes import (
@@ -70,7 +71,7 @@ def test_tables_have_the_contract_columns_and_sizes(
     assert train["model"].nunique() == 40
     assert pd.concat(public)["model"].nunique() == 48
     for table in (train, validation, *hidden_sets):
-        assert tuple(table.columns) == draw.RUN_COLUMNS
+        assert tuple(table.columns) == COLUMNS
         assert table["run_id"].is_unique
         assert not table.isna().any().any()
         assert len(table["gpu"].unique()) == 5
@@ -280,7 +281,7 @@ def test_milestone_tables_differ_and_span_the_public_range() -> None:
     assert len({len(table) for table in tables}) > 1
     public = set(shapes_of("train")["model"]) | set(shapes_of("validation")["model"])
     for table in tables:
-        assert tuple(table.columns) == draw.RUN_COLUMNS
+        assert tuple(table.columns) == COLUMNS
         assert 1_800 <= len(table) <= 3_000
         assert set(table["model"]) <= public
         assert table["tokens_per_s"].max() / table["tokens_per_s"].min() > 7_000

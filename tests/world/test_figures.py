@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from milestones.runs import LABELS, RAW_COLUMNS
 from solutions.world import draw, figures
 from solutions.world.tune import N_TRIALS, SCHEMES, folds, read_tuned
 
@@ -75,8 +76,8 @@ def test_a_fold_of_held_out_models_shares_no_model() -> None:
 def test_raw_columns_are_the_fourteen_numeric_ones_and_no_label() -> None:
     train = draw.draw_public()[0]
     numeric = train.select_dtypes("number").columns
-    assert list(figures.RAW_COLUMNS) == [c for c in numeric if c not in draw.LABEL_COLUMNS]
-    assert len(figures.RAW_COLUMNS) == 14
+    assert list(RAW_COLUMNS) == [c for c in numeric if c not in LABELS]
+    assert len(RAW_COLUMNS) == 14
 
 
 def test_roofline_terms_are_what_their_names_say() -> None:

@@ -10,10 +10,10 @@ import numpy.typing as npt
 import pandas as pd
 import pytest
 
-from solutions.world.coefficients import read_table
+from solutions.world.coefficients import load, read_table
 from solutions.world.gpus import gpus_of_runs
 from solutions.world.shapes import shapes_of
-from solutions.world.step import matrices_of, padded_batch, step_ms, step_parts
+from solutions.world.step import matrices_of, matrix_ms, padded_batch, step_ms, step_parts
 
 GPUS = {gpu.gpu: gpu for gpu in gpus_of_runs()}
 WEIGHT_BITS = (16, 8, 4)
@@ -135,35 +135,44 @@ def test_attention_starves_as_measured(batch: int, kv_heads: int, measured: floa
     assert share.max() >= 0.9 * measured
 
 
-def test_fp8_cache_gains_nothing_at_short_context_and_much_at_long() -> None:
-    # L40S apart: its short-context timings ran out of the L2 cache, and A100 has no FP8 timings.
-    for gpu in ("H100-80GB", "H200", "B200"):
-        short = [
-            step_parts(some_runs(gpu=gpu, kv_bits=bits, batch_size=2, context_len=256))
+@pytest.mark.parametrize("gpu", list(GPUS))
+def test_fp8_cache_gains_nothing_at_short_context_and_much_at_long(gpu: str) -> None:
+    def gain(batch: int, context: int) -> float:
+        sixteen, eight = (
+            step_parts(some_runs(gpu=gpu, kv_bits=bits, batch_size=batch, context_len=context))
             for bits in KV_BITS
-        ]
-        long = [
-            step_parts(some_runs(gpu=gpu, kv_bits=bits, batch_size=64, context_len=8192))
-            for bits in KV_BITS
-        ]
-        gain_short = short[1].attention_ms[0] / short[0].attention_ms[0]
-        gain_long = long[1].attention_ms[0] / long[0].attention_ms[0]
-        assert 0.75 < gain_short < 1.3
-        assert 0.45 < gain_long < 0.75
-
-
-def test_int4_weights_pay_for_dequantisation_at_large_batch() -> None:
-    # A100 weight-only INT4 against BF16, large matrices: .27 at m = 1, .44 at 64, 1.0 at 256.
-    ratio = {}
-    for batch in (1, 64, 256):
-        sixteen, four = (
-            step_parts(some_runs("llama-3.1-70b", "A100-80GB", batch_size=batch, weight_bits=bits))
-            for bits in (16, 4)
         )
-        ratio[batch] = float(four.matrices_ms[0] / sixteen.matrices_ms[0])
-    assert ratio[1] == pytest.approx(0.27, abs=0.12)
-    assert ratio[64] == pytest.approx(0.44, abs=0.25)
-    assert ratio[256] == pytest.approx(1.0, abs=0.2)
+        return float(eight.attention_ms[0] / sixteen.attention_ms[0])
+
+    # Kernels, medians by GPU: 1.00 to 1.14 up to 2,048 tokens in total (A100 not measured), 0.52
+    # to 0.72 above 512 Ki (Llama-3.1-8B's heads are among them).
+    assert 1.0 <= gain(1, 256) < 1.3
+    assert 1.0 <= gain(2, 256) < 1.3
+    assert 0.9 <= gain(2, 1024) < 1.2
+    assert 0.48 < gain(64, 8192) < 0.75
+
+
+@pytest.mark.parametrize("gpu", list(GPUS))
+def test_an_fp8_cache_launches_no_faster_than_a_16_bit_one(gpu: str) -> None:
+    names, dtypes = pd.Series([gpu, gpu]), pd.Series(["kv16", "kv8"])
+    of_16_bit, of_8_bit = load().of_rows(names, dtypes, "attention_launch_us")
+    assert of_8_bit >= of_16_bit
+
+
+# Quartiles of INT4 over BF16 time, A100 kernels of matrices over 150 MB (in BF16). The measured
+# README's .27, .44 and 1.0 are of the largest matrices, whose launch vanishes.
+@pytest.mark.parametrize(
+    ("batch", "quarter", "three_quarters"),
+    [(1, 0.29, 0.38), (16, 0.30, 0.41), (64, 0.50, 0.67), (256, 1.03, 1.14)],
+)
+def test_int4_weights_pay_for_dequantisation_at_large_batch(
+    batch: int, quarter: float, three_quarters: float
+) -> None:
+    runs = some_runs("llama-3.1-70b", "A100-80GB", batch_size=batch)
+    sizes = matrices_of(runs)
+    for params in (sizes.mlp_up, sizes.mlp_down):
+        four, sixteen = (matrix_ms(runs, params, pd.Series([bits])) for bits in (4, 16))
+        assert quarter <= four[0] / sixteen[0] <= three_quarters
 
 
 def test_fp8_weights_halve_the_large_matrices_but_not_a_small_model() -> None:
@@ -185,14 +194,27 @@ def test_sixteen_thousand_steps_take_well_under_a_second() -> None:
     assert time.process_time() - started < 1.0
 
 
-def test_every_coefficient_lies_in_its_measured_range_and_names_its_source() -> None:
+def test_every_coefficient_lies_in_its_range_and_names_its_source() -> None:
     table = read_table()
     assert (table["measured_low"] <= table["value"]).all()
     assert (table["value"] <= table["measured_high"]).all()
-    assert table["source"].str.len().gt(20).all()
+    measured = table["source"].str.contains("kernels, 5th to 95th percentile", regex=False)
+    argued = table["source"].str.startswith("not measured")
+    ruled = table["source"].str.contains("least to largest|5th percentile if")
+    assert (measured | argued | ruled).all()
     assert table["unit"].isin(["1", "us", "ns", "ms", "heads"]).all()
     assert not table.duplicated(["gpu", "dtype", "name"]).any()
     names = table.groupby("name").size()
     per_dtype = {"weight_bandwidth_share": 15, "kv_bandwidth_share": 10, "host_ms_per_step": 5}
     for name, count in per_dtype.items():
         assert names[name] == count
+
+
+def test_what_nobody_measured_says_so() -> None:
+    table = read_table()
+    argued = table["source"].str.startswith("not measured")
+    outside_kernels = table["name"].str.contains("host_ms|elementwise")
+    int4_elsewhere = (table["dtype"] == "w4") & (table["gpu"] != "A100-80GB")
+    on_a100 = table["gpu"] == "A100-80GB"
+    cache_of_a100 = on_a100 & ((table["dtype"] == "kv8") | table["name"].str.contains("head_dim"))
+    assert (argued == (outside_kernels | int4_elsewhere | cache_of_a100)).all()
