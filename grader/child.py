@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import warnings
 from pathlib import Path
@@ -25,7 +26,8 @@ MAX_REQUEST = 64 * 2**20  # the largest request is one cell's source; a notebook
 def main() -> None:
     """Serve requests until the grader closes the pipe."""
     requests, replies = _private_pipes()
-    settings = json.loads(sys.argv[1])
+    settings = json.loads(sys.argv.pop(1))
+    _die_with_the_grader()
     _bound_memory(settings["address_space_bytes"])
     shell = _start_shell()
     desk = Desk({name: Path(path) for name, path in settings["roots"].items()})
@@ -53,6 +55,15 @@ def _private_pipes() -> tuple[BinaryIO, BinaryIO]:
     os.dup2(nothing, 0)  # input() meets the end of the file instead of the grader's requests
     os.dup2(2, 1)  # C code that prints to descriptor 1 is student output too
     return requests, replies
+
+
+def _die_with_the_grader() -> None:
+    """Ask Linux to end this process when the grader's ends, however that happens."""
+    if sys.platform == "linux":
+        import ctypes
+
+        set_parent_death_signal = 1  # PR_SET_PDEATHSIG of <linux/prctl.h>
+        ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
 
 
 def _bound_memory(address_space_bytes: int) -> None:

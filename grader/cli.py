@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -174,6 +175,7 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             # a console that knows few characters shows escapes for the others
             stream.reconfigure(errors="backslashreplace")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends as Ctrl-C does
     try:
         sys.exit(cli.main(standalone_mode=False))
     except click.ClickException as error:

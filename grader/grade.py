@@ -16,7 +16,7 @@ from grader.report import CellError, CheckReport, MilestoneReport
 from grader.room import Limits, Places, RoomError, open_room
 from grader.split import Split
 from grader.trouble import known_error
-from milestones.spec import Answer, Answers, Call, Milestone
+from milestones.spec import Answer, Answers, Call, Milestone, Result
 
 OUR_FAULT = "The grader itself failed; this costs no points, please report it"
 
@@ -96,9 +96,12 @@ def _run_all(
 ) -> list[Transcript]:
     """Run the notebook as often as asked, side by side, each from a fresh start."""
     cancelled = threading.Event()
-    run = partial(_run_once, notebook.cells, calls, places, limits)
+    run = partial(_run_once, notebook.cells, places=places, limits=limits, cancelled=cancelled)
     with ThreadPoolExecutor(max_workers=runs) as pool:
-        futures = [pool.submit(run, cancelled, silent if i else progress) for i in range(runs)]
+        futures = [
+            pool.submit(run, other_order(calls) if i else calls, silent if i else progress)
+            for i in range(runs)
+        ]
         try:
             return [future.result() for future in futures]
         except BaseException:  # an interrupt reaches this thread alone; the rooms must end too
@@ -106,13 +109,33 @@ def _run_all(
             raise
 
 
+def other_order(calls: list[Call]) -> list[Call]:
+    """Return the calls from last to first, each after those whose results it builds on.
+
+    What a notebook remembers from one call to the next shows when it is asked in another order.
+    """
+    by_id = {call.id: call for call in calls}
+    placed: dict[str, Call] = {}
+
+    def place(call: Call) -> None:
+        for value in call.args.values():
+            if isinstance(value, Result) and value.call_id not in placed:
+                place(by_id[value.call_id])
+        placed.setdefault(call.id, call)
+
+    for call in reversed(calls):
+        place(call)
+    return list(placed.values())
+
+
 def _run_once(
     cells: tuple[Cell, ...],
     calls: list[Call],
+    progress: Progress,
+    *,
     places: Places,
     limits: Limits,
     cancelled: threading.Event,
-    progress: Progress,
 ) -> Transcript:
     errors: list[CellError] = []
     answers: dict[str, Answer] = {}

@@ -29,11 +29,12 @@ from grader.ask import question_files
 from grader.calls import call_to_json
 from grader.frames import BrokenPipeTalkError, read_frame, write_frame
 from grader.notebook import Cell
-from grader.trouble import Trouble, problem
-from grader.wire import MAX_BYTES, MalformedError, unpack
+from grader.trouble import Trouble, printable, problem
+from grader.wire import MAX_BYTES, MalformedError, form_of, unpack
 from milestones.spec import Answer, Call, Problem
 
 POLL_S = 0.05
+TOKEN = "KV_CAPACITY_ROOM"  # marks every process of one room in its environment
 PACKAGES = Path(__file__).resolve().parent.parent
 # The child runs this very copy of the grader, whatever else is installed, and then forgets the
 # path, so that a notebook's imports are those of any notebook.
@@ -54,8 +55,9 @@ class Limits:
 
     cell_cpu_s: float = 120.0  # the slowest solved cell, a LightGBM fit, takes a few
     call_cpu_s: float = 60.0
-    total_cpu_s: float = 600.0  # cells and calls together; the slowest solved notebook takes 20
+    total_cpu_s: float = 600.0  # cells, and calls without a bound of their own; solved ones: 20
     wall_per_cpu: float = 10.0  # a busy machine may give a process a tenth of a core
+    total_wall_s: float = 3_600.0  # an hour: whoever sleeps that long learns nothing from it
     memory_bytes: int = 4 * 2**30  # the solved notebooks stay below 0.6 GiB
     output_bytes: int = 200 * 2**20  # an honest print of 100 MB passes
 
@@ -99,9 +101,12 @@ class Room:
         """Start the process with its work folder below `folder`; it ends when `cancelled` is."""
         self._cancelled = cancelled
         self._limits = limits
+        self._folder = folder
         self._places = places
         self.stopped: str | None = None
         self._output_bytes = 0
+        self._opened = time.monotonic()
+        self._granted_cpu_s = 0.0  # for calls with a bound of their own, which is judged elsewhere
         work = _furnish(folder, places)
         roots = {"data": str(work.parent / "data"), "questions": str(work.parent / "questions")}
         settings = {"roots": roots, "address_space_bytes": 3 * limits.memory_bytes}
@@ -109,7 +114,7 @@ class Room:
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-c", START_CHILD, str(PACKAGES), json.dumps(settings)],
                 cwd=work,
-                env=_environment(folder),
+                env={**_environment(folder), TOKEN: folder.name},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -144,7 +149,7 @@ class Room:
         if reply is None:
             return self.stopped
         error = reply[0].get("error")
-        return error if error is None or isinstance(error, str) else "an unreadable error"
+        return None if error is None else printable(str(error))
 
     def ask(self, call: Call) -> Answer:
         """Put one call; whatever the notebook does, an answer comes back: a value or the problem.
@@ -159,6 +164,7 @@ class Room:
             return Answer(call, problem=Problem(f"the notebook {self.stopped}"))
         before = self._cpu_s()
         bound = max(self._limits.call_cpu_s, 2 * (call.cpu_s or 0.0))
+        self._granted_cpu_s += 2 * (call.cpu_s or 0.0)
         request = {"do": "ask", "call": call_to_json(call)}
         where = f"while `{call.function}` was answering"
         reply = self._request(request, b"", where, bound)
@@ -169,9 +175,14 @@ class Room:
         try:
             if "trouble" in header:
                 kind, error_name, detail = map(str, header["trouble"])
-                found = problem(call, Trouble(kind, error_name, detail))
+                found = problem(call, Trouble(kind, error_name, printable(detail)))
                 return Answer(call, problem=found, in_time=in_time)
-            return Answer(call, unpack(str(header.get("form")), payload), in_time=in_time)
+            if header.get("form") != form_of(call.returns):
+                raise MalformedError("in another form than was asked for")
+            value = unpack(form_of(call.returns), payload)
+            if call.returns == "raised" and not isinstance(value, dict):
+                raise MalformedError("not what the grader's side of the notebook sends")
+            return Answer(call, value, in_time=in_time)
         except (TypeError, ValueError):
             malformed = Problem(f"an answer of `{call.function}` is no message of the grader's")
             return Answer(call, problem=malformed, in_time=in_time)
@@ -222,11 +233,13 @@ class Room:
         if self._cancelled.is_set():
             return "when the grader was interrupted,"
         wall_s = cpu_s * self._limits.wall_per_cpu
-        cpu_now = self._cpu_s()
+        cpu_now, total_cpu_s = self._cpu_s(), self._limits.total_cpu_s + self._granted_cpu_s
         if cpu_now - cpu_before > cpu_s:
             return f"after {cpu_s:g} CPU seconds"
-        if cpu_now > self._limits.total_cpu_s:
-            return f"after {self._limits.total_cpu_s:g} CPU seconds in all"
+        if cpu_now > total_cpu_s:
+            return f"after {total_cpu_s:g} CPU seconds in all"
+        if time.monotonic() - self._opened > self._limits.total_wall_s:
+            return f"after {self._limits.total_wall_s:g} seconds in all"
         if time.monotonic() - started > wall_s:
             return f"after {wall_s:g} seconds of waiting"
         if self._memory_bytes() > self._limits.memory_bytes:
@@ -290,12 +303,21 @@ class Room:
                 total += process.memory_info().rss
         return total
 
+    def _strays(self) -> list[psutil.Process]:
+        """Return processes that left the family but not its environment (Linux shows it)."""
+        found = []
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error, OSError):
+                if process.environ().get(TOKEN) == self._folder.name:
+                    found.append(process)
+        return found
+
     def _end(self) -> None:
         family = self._family()
         if os.name == "posix":
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
-        for process in family:
+        for process in [*family, *self._strays()]:
             with contextlib.suppress(psutil.Error):
                 process.kill()
         with contextlib.suppress(subprocess.TimeoutExpired):

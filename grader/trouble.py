@@ -41,6 +41,12 @@ def problem(call: Call, trouble: Trouble) -> Problem:
     return Problem(summary, trouble.detail)
 
 
+def printable(text: str) -> str:
+    """Return text that every terminal, JSON and XML file can hold: no controls, no surrogates."""
+    whole = text.encode("utf-8", "replace").decode("utf-8")
+    return "".join(c if c.isprintable() else "?" for c in whole)
+
+
 def known_error(name: str) -> str:
     """Return the name of an exception that Python itself has, and only of such a one."""
     found = getattr(builtins, name, None)

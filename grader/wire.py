@@ -58,8 +58,8 @@ def pack(value: Any, returns: Returns, columns: tuple[str, ...] = ()) -> PackedA
 
 
 def _pair(value: Any) -> tuple[Any, Any]:
-    if isinstance(value, tuple) and len(value) == 2:
-        return value
+    if isinstance(value, tuple | list) and len(value) == 2:
+        return value[0], value[1]
     raise UnsendableError(f"{_kind(value)} where a pair was expected")
 
 
@@ -173,6 +173,17 @@ class MalformedError(Exception):
     """Bytes that no honest `pack` wrote; the message completes 'the answer is ...'."""
 
 
+def form_of(returns: Returns) -> str:
+    """Return the form that an answer to such a call travels in."""
+    match returns:
+        case "kept":
+            return "none"
+        case "array" | "array_and_kept" | "columns":
+            return "npy"
+        case _:
+            return "json"
+
+
 def unpack(form: str, data: bytes) -> Any:
     """Read an answer's bytes: JSON with no liberties, or one float64 array.
 
@@ -191,14 +202,16 @@ def unpack(form: str, data: bytes) -> Any:
 
 
 def strict_json(data: bytes) -> Any:
-    """Read JSON that holds no NaN or infinity, no key twice, no lone surrogate, no deep nest.
+    """Read JSON of no NaN, infinity, key twice, lone surrogate, deep nest or endless number.
 
     Raises:
         MalformedError: it is not such JSON.
     """
     try:
         text = data.decode("utf-8")
-        value = json.loads(text, parse_constant=_refuse, object_pairs_hook=_unique)
+        value = json.loads(
+            text, parse_constant=_refuse, parse_int=_bounded, object_pairs_hook=_unique
+        )
         json.dumps(value, allow_nan=False).encode()
         json.dumps(value, ensure_ascii=False).encode("utf-8")  # a lone surrogate fails here
     except (ValueError, RecursionError):
@@ -208,6 +221,13 @@ def strict_json(data: bytes) -> Any:
 
 def _refuse(token: str) -> NoReturn:
     raise ValueError(token)
+
+
+def _bounded(digits: str) -> int:
+    number = int(digits)
+    if number.bit_length() > MAX_INT_BITS:
+        raise ValueError("a number without end")
+    return number
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -220,8 +240,8 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _strict_array(data: bytes) -> np.ndarray:
     buffer = io.BytesIO(data)
     try:
-        array = np.load(buffer, allow_pickle=False)
-    except (ValueError, EOFError, OSError, SyntaxError, TypeError, MemoryError):
+        array = np.lib.format.read_array(buffer, allow_pickle=False)
+    except Exception:  # hostile bytes raise whatever numpy's reader runs into
         raise MalformedError("not an array in .npy form") from None
     if not isinstance(array, np.ndarray) or array.dtype != np.float64 or buffer.read(1):
         raise MalformedError("not one float64 array")

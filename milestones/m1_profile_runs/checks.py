@@ -8,6 +8,10 @@ from milestones.compare import first_failure, how_far, is_number, kind_of
 from milestones.spec import Answer, Answers, Files, Verdict, check, failed, passed
 
 TRUTH = "m1_profile_runs/answers.json"
+COUNTS = ("n_runs", "n_models", "n_gpus")
+CONTEXTS = ("context_len_min", "context_len_median", "context_len_max")
+SPEEDS = ("tokens_per_s_min", "tokens_per_s_max", "throughput_ratio")
+LAYOUTS, SHARES = ("runs_by_attention",), ("share_by_gpu",)
 EXACT = 0.0  # counts and positions in a sorted column involve no rounding
 DIVIDED = 1e-9  # relative: one or two float operations on six-digit labels, some 1e-15 apart
 R2_WITHIN = 1e-6
@@ -16,36 +20,34 @@ solvers agree on R² within 1e-9, even normal equations. Named mistakes are 1e-4
 pair of tables."""
 
 
-@check(points=1.5, topics=["profile"])
+@check(points=1.5, topics=["profile"], reads=COUNTS)
 def counts(answers: Answers, truth: Files) -> Verdict:
     """You count the runs, the different models and the different GPUs of any table."""
-    return _parts_agree(answers, truth, ("n_runs", "n_models", "n_gpus"), EXACT)
+    return _parts_agree(answers, truth, COUNTS, EXACT)
 
 
-@check(points=1.5, topics=["profile"])
+@check(points=1.5, topics=["profile"], reads=LAYOUTS)
 def attention_layouts(answers: Answers, truth: Files) -> Verdict:
     """`runs_by_attention` counts MHA, GQA and MQA, with a 0 for a layout the table lacks."""
-    return _parts_agree(answers, truth, ("runs_by_attention",), EXACT)
+    return _parts_agree(answers, truth, LAYOUTS, EXACT)
 
 
-@check(points=1.5, topics=["profile"])
+@check(points=1.5, topics=["profile"], reads=CONTEXTS)
 def context_lengths(answers: Answers, truth: Files) -> Verdict:
     """The shortest, the median and the longest context are right, for odd and even tables."""
-    names = ("context_len_min", "context_len_median", "context_len_max")
-    return _parts_agree(answers, truth, names, EXACT)
+    return _parts_agree(answers, truth, CONTEXTS, EXACT)
 
 
-@check(points=1.5, topics=["profile"])
+@check(points=1.5, topics=["profile"], reads=SPEEDS)
 def throughput_range(answers: Answers, truth: Files) -> Verdict:
     """You find slowest and fastest throughput and their ratio: above 7,000 in `data/train.csv`."""
-    names = ("tokens_per_s_min", "tokens_per_s_max", "throughput_ratio")
-    return _parts_agree(answers, truth, names, DIVIDED)
+    return _parts_agree(answers, truth, SPEEDS, DIVIDED)
 
 
-@check(points=1, topics=["profile"])
+@check(points=1, topics=["profile"], reads=SHARES)
 def share_by_gpu(answers: Answers, truth: Files) -> Verdict:
     """`share_by_gpu` gives each GPU of the table its fraction of the runs; they sum to one."""
-    return _parts_agree(answers, truth, ("share_by_gpu",), DIVIDED)
+    return _parts_agree(answers, truth, SHARES, DIVIDED)
 
 
 @check(points=2, topics=["baseline"])

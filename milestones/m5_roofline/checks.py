@@ -20,19 +20,19 @@ PHYSICS = ("weight_term", "kv_term", "compute_term")  # the terms that leave no 
 NAMES = ("overhead", "weight", "KV", "FLOPs")
 
 
-@check(points=1.5, topics=["terms"])
+@check(points=1.5, topics=["terms"], reads=[WEIGHTS])
 def weight_term(answers: Answers, truth: Files) -> Verdict:
     """Term 2 is the time to read every weight once at spec bandwidth, in ms."""
     return _exact(answers.by_id["terms"], WEIGHTS, _truth(truth)["weight_ms"])
 
 
-@check(points=2, topics=["terms"])
+@check(points=2, topics=["terms"], reads=[KV])
 def kv_term(answers: Answers, truth: Files) -> Verdict:
     """Term 3 is the time to read the cache of the whole batch at spec bandwidth, in ms."""
     return _exact(answers.by_id["terms"], KV, _truth(truth)["kv_ms"])
 
 
-@check(points=1.5, topics=["terms"])
+@check(points=1.5, topics=["terms"], reads=[FLOPS])
 def compute_term(answers: Answers, truth: Files) -> Verdict:
     """Term 4 is the arithmetic of the whole batch at peak, in ms, with attention's or without."""
     expected = _truth(truth)
@@ -51,7 +51,7 @@ def compute_term(answers: Answers, truth: Files) -> Verdict:
     )
 
 
-@check(points=1.5, topics=["terms", "altered"], needs=PHYSICS)
+@check(points=1.5, topics=["terms", "altered"], needs=PHYSICS, reads=[OVERHEAD])
 def overhead_term(answers: Answers, truth: Files) -> Verdict:
     """Term 1, the overhead, depends on n_layers and batch_size and on nothing else."""
     expected = _truth(truth)
@@ -71,7 +71,7 @@ def overhead_term(answers: Answers, truth: Files) -> Verdict:
     return _reacts(answers, truth, [OVERHEAD])
 
 
-@check(points=2, topics=["altered"])
+@check(points=2, topics=["altered"], reads=[WEIGHTS, KV, FLOPS])
 def altered_rows(answers: Answers, truth: Files) -> Verdict:
     """Change one thing about a run, and each term reacts as its name says: twice the bandwidth
     halves terms 2 and 3 and nothing else, twice the peak halves term 4, and a name means nothing.
@@ -83,12 +83,19 @@ def altered_rows(answers: Answers, truth: Files) -> Verdict:
 def row_by_row(answers: Answers, truth: Files) -> Verdict:
     """A run's terms are the same in any table: shuffled, among other rows, or alone."""
     whole, fault = _terms(answers.by_id["terms"], len(_truth(truth)["kv_ms"]))
+    if not fault.passed:
+        return fault
+    apart = list(answers.under("apart"))
     return first_failure(
-        [fault] if not fault.passed else [_same_rows(a, whole) for a in answers.under("apart")]
+        [
+            *(_same_rows(answer, whole) for answer in apart),
+            # the second run asks in another order: what is remembered between calls shows there
+            same_again(answers, ["terms", *(answer.call.id for answer in apart)]),
+        ]
     )
 
 
-@check(points=1.5, topics=["coefficients"])
+@check(points=1.5, topics=["coefficients"], needs=PHYSICS)
 def coefficients(answers: Answers, truth: Files) -> Verdict:  # noqa: ARG001
     """`fit_roofline` returns four finite numbers, none negative, the same on a second run."""
     value = np.asarray(answers.value("coefficients"))
@@ -98,7 +105,7 @@ def coefficients(answers: Answers, truth: Files) -> Verdict:  # noqa: ARG001
         return failed("", "a coefficient is NaN or infinite")
     if (value < 0).any():
         return failed("", "a coefficient is negative: no part of a step takes less than no time")
-    return same_again(answers, ["coefficients", "terms"])
+    return same_again(answers, ["coefficients"])
 
 
 TERMS_ARE_RIGHT = (

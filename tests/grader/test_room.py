@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from xml.etree import ElementTree
 
 import psutil
 import pytest
 
 import milestones
 from grader.grade import grade
-from grader.report import MilestoneReport, Outcome
+from grader.present import as_json, as_junit
+from grader.report import MilestoneReport, Outcome, Report
 from grader.room import Limits
 from grader.split import Split
 from tests.conftest import WriteNotebook
@@ -19,6 +21,7 @@ RIGHT = """
 def kv_bytes_per_token(n_layers, n_kv_heads, head_dim, kv_bits):
     return 2 * n_layers * n_kv_heads * head_dim * kv_bits // 8
 """
+FORGED = "answer = 1\nsys.modules['grader.ask'].pack = lambda *a:"
 TIGHT = Limits(cell_cpu_s=5, call_cpu_s=5, memory_bytes=2**30, output_bytes=20 * 2**20)
 
 
@@ -152,6 +155,43 @@ def test_a_wrong_kind_of_array_is_named(
 
 
 @pytest.mark.parametrize(
+    "vandalism",
+    [
+        "sys.modules['grader.wire'].MAX_INT_BITS = 10**9\nanswer = 10**400",
+        f"{FORGED} ('npy', b'PK\\x03\\x04' + bytes(60))",
+        f"{FORGED} ('npy', b'\\x93NUMPY\\x01\\x00\\x10\\x00{{')",
+        f"{FORGED} ('json', b'null')",
+        f"{FORGED} ('none', b'')",
+        f"{FORGED} 5",
+    ],
+)
+def test_a_forged_reply_is_no_answer_and_no_fault_of_ours(
+    vandalism: str, write_notebook: WriteNotebook, m2_split: Split, course: Path
+) -> None:
+    cells = (
+        f"import sys\n{vandalism}",
+        "def kv_bytes_per_token(**shape): return answer",
+        "def kv_bytes_for_runs(runs): return answer",
+        "def kv_bytes_from_config(**config): return answer",
+    )
+    report = run(write_notebook(*cells), m2_split, course)
+    assert {check.outcome for check in report.checks} <= {Outcome.FAILED, Outcome.SKIPPED}
+
+
+@pytest.mark.parametrize("text", ["\\ud800 lone", "\\x1b[2J cleared", "\\ufffe", "\\x00"])
+def test_text_of_a_notebook_is_made_fit_for_every_report(
+    text: str, write_notebook: WriteNotebook, m2_split: Split, course: Path
+) -> None:
+    function = f"def kv_bytes_per_token(**shape): raise ValueError('{text}')"
+    report = run(write_notebook(f"raise ValueError('{text}')", function), m2_split, course)
+    whole = Report(m2_split.split_id, True, (report,))
+    ElementTree.fromstring(as_junit(whole))
+    for told in (as_json(whole), as_junit(whole), hints(report), report.cells[0].error):
+        assert all(c.isprintable() or c == "\n" for c in told)
+        told.encode("utf-8")
+
+
+@pytest.mark.parametrize(
     "value",
     [
         "np.int64(right)",
@@ -212,14 +252,17 @@ def test_redefined_builtins_and_libraries_break_only_the_notebook_that_did_it(
     assert report.points == 0
 
 
-def test_nothing_is_left_running_or_lying_about(
-    write_notebook: WriteNotebook, m2_split: Split, course: Path, tmp_path: Path
+@pytest.mark.parametrize("detached", [False, True])
+def test_nothing_is_left_running(
+    detached: bool, write_notebook: WriteNotebook, m2_split: Split, course: Path, tmp_path: Path
 ) -> None:
     marker = tmp_path / "pid"
     cell = (
-        "import subprocess, sys\n"
-        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
-        f"open({str(marker)!r}, 'w').write(str(child.pid))"
+        "import os, subprocess, sys\n"
+        "sleep = [sys.executable, '-c', 'import time; time.sleep(600)']\n"
+        f"child = subprocess.Popen(sleep, start_new_session={detached})\n"
+        f"open({str(marker)!r}, 'w').write(str(child.pid))\n"
+        f"if {detached}: os._exit(0)"
     )
     run(write_notebook(cell), m2_split, course)
     assert not psutil.pid_exists(int(marker.read_text())) or (
