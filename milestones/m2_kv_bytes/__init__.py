@@ -1,4 +1,4 @@
-"""Milestone 2: how many bytes of KV cache one token costs, for any released model."""
+"""Milestone 2: how many bytes of KV cache one token costs, from a shape or a config file."""
 
 from milestones.m2_kv_bytes.calls import calls
 from milestones.m2_kv_bytes.checks import CHECKS

@@ -1,9 +1,12 @@
 """The checks of milestone 2. Byte counts are exact: every bound here is equality."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from milestones.compare import array_agrees, numbers_agree
-from milestones.spec import Answers, Files, Verdict, check, failed, passed
+from milestones.compare import array_agrees, first_failure, numbers_agree
+from milestones.m2_kv_bytes.keys import MOST_NAMED, named_in
+from milestones.spec import Answer, Answers, Files, Verdict, check, failed, passed
 
 TRUTH = "m2_kv_bytes/answers.json"
 
@@ -35,7 +38,7 @@ def plain_configs(answers: Answers, truth: Files) -> Verdict:
 
 @check(points=1.5, topics=["spelled"])
 def other_spellings(answers: Answers, truth: Files) -> Verdict:
-    """You read older key names, multi-query flags and a config nested in `text_config`."""
+    """You read other families' key names, multi-query flags and a config in `text_config`."""
     return numbers_agree(answers.under("spelled"), truth.json(TRUTH))
 
 
@@ -51,22 +54,34 @@ def latent_attention(answers: Answers, truth: Files) -> Verdict:
     return numbers_agree(answers.under("latent"), truth.json(TRUTH))
 
 
-@check(points=1.5, topics=["refused"])
+@check(points=1.5, topics=["refused"], needs=["plain_configs"], reads=["returned", "raised"])
 def unreadable_configs(answers: Answers, truth: Files) -> Verdict:
     """A config that cannot be read raises ValueError with the name of the key at fault."""
     expected = truth.json(TRUTH)
-    for answer in answers.under("refused"):
-        keys = expected[answer.call.id]
-        value = answer.value
-        if "returned" in value:
-            return failed(
-                f"{answer.call} returned a value of type {value['returned']}; a guess is worse "
-                f"than an error. The key at fault is {keys[0]!r}."
-            )
-        if "ValueError" not in value["raised"]:
-            return failed(f"{answer.call} raised {value['raised'][0]}; expected ValueError.")
-        if not any(key in value["message"] for key in keys):
-            return failed(f"{answer.call}: the message does not name the key {keys[0]!r}.")
+    return first_failure(
+        _refused(answer, expected[answer.call.id]) for answer in answers.under("refused")
+    )
+
+
+def _refused(answer: Answer, keys: Sequence[str]) -> Verdict:
+    """Judge one refusal; a message that names most keys of the handout has told nothing."""
+    value = answer.value
+    if "returned" in value:
+        return failed(
+            f"{answer.call} returned a value of type {value['returned']}; a guess is worse "
+            f"than an error. The key at fault is {keys[0]!r}."
+        )
+    if "ValueError" not in value["raised"]:
+        return failed(f"{answer.call} raised {value['raised'][0]}; expected ValueError.")
+    named = named_in(value["message"])
+    if len(named) > MOST_NAMED:
+        return failed(
+            f"{answer.call}: the message names {len(named)} keys, at most {MOST_NAMED} count as "
+            "an answer.",
+            "a message that names nearly every key does not say which one is at fault.",
+        )
+    if not named & set(keys):
+        return failed(f"{answer.call}: the message does not name the key {keys[0]!r}.")
     return passed()
 
 

@@ -155,19 +155,64 @@ summary.round(1)
 # careful reader asks:
 #
 # 1. **Which part?** A multimodal config nests the language model in `text_config`.
-# 2. **Is it latent attention?** With `kv_lora_rank`, a layer stores one compressed latent of that
+# 2. **Does it say something you cannot read?** Some keys change the cache in ways this milestone
+#    does not teach: plans of layers in a language of their own, caches that layers share, keys
+#    kept for an index. The next cell lists them. And some model types keep their plan of layers
+#    in code, not in the file.
+# 3. **Is it latent attention?** With `kv_lora_rank`, a layer stores one compressed latent of that
 #    size and one rope key of `qk_rope_head_dim`, for all heads together and not twice.
-# 3. **How many KV heads?** Named directly, or implied by a multi-query flag, or, if the file is
+# 4. **How many KV heads?** Named directly, or implied by a multi-query flag, or, if the file is
 #    silent, as many as query heads.
-# 4. **How wide is a head?** An explicit `head_dim` wins. Only without one is it
+# 5. **How wide is a head?** An explicit `head_dim` wins. Only without one is it
 #    `hidden_size / num_attention_heads` (Qwen3-0.6B: 1024 / 16 is 64, and its head_dim is 128).
-# 5. **What does each layer hold?** Full attention: the whole context. A sliding layer: at most its
+# 6. **What does each layer hold?** Full attention: the whole context. A sliding layer: at most its
 #    window. A linear or recurrent layer: nothing that grows.
 #
-# A config that leaves one of these open is an error to report, never a number to guess.
+# A config that leaves one of these open is an error to report, never a number to guess. Gemma 2
+# shows why: its file gives a window and no word on which layers use it, and the code uses it in
+# every second layer. Read as a window for all 26 layers of the 2B model, 8,192 tokens come out a
+# third too small, and nothing warns you.
 #
 # **Predict:** a 70B-class config at 32,768 tokens and 16 bits holds
 # 32,768 · 327,680 = **10,737,418,240 bytes** for one request.
+
+# %% tags=["given"]
+# Which layers attend, and how, in a language of their own. `layer_types` beside one of these says
+# the same in the words of the handout, and then it decides.
+LAYER_PLANS = (
+    "layers_block_type",
+    "_block_types",
+    "hybrid_override_pattern",
+    "hybrid_layer_pattern",
+    "attn_layer_period",
+    "attn_layer_indices",
+    "full_attention_interval",
+    "sliding_window_pattern",
+    "no_rope_layers",
+    "attention_types",
+    "attention_chunk_size",
+    "linear_attn_config",
+)
+
+# What a layer stores, changed: sizes of its own for some layers, caches shared, compressed, added.
+OTHER_CACHES = (
+    "block_configs",
+    "cross_attention_layers",
+    "num_kv_shared_layers",
+    "compress_ratios",
+    "index_topk",
+    "sparse_attention_config",
+    "num_query_groups",
+    "attention_head_dim",
+    "d_kv",
+    "swa_head_dim",
+    "swa_num_key_value_heads",
+    "global_head_dim",
+    "num_global_key_value_heads",
+)
+
+# Model types whose older files leave the plan of layers to the code: no `layer_types`, no answer.
+PLAN_IN_CODE = ("gemma2", "gemma3_text", "cohere2", "olmo3", "gpt_oss", "llama4_text")
 
 
 # %% tags=["exercise"]
@@ -175,7 +220,8 @@ def kv_bytes_from_config(config: dict, context_len: int, batch_size: int, kv_bit
     """Return the bytes of the whole KV cache of a batch, read from a config.json.
 
     Sliding layers hold min(context_len, window) tokens; latent attention holds latent and rope
-    key; recurrent layers hold nothing here, and scales of a quantized cache are not counted.
+    key; recurrent layers hold nothing here, and scales of a quantized cache are not counted. A key
+    that is null, 0, false or empty is not there.
 
     Args:
         config: the parsed config.json of a model, in any of the handout's spellings.
@@ -189,43 +235,50 @@ def kv_bytes_from_config(config: dict, context_len: int, batch_size: int, kv_bit
     Raises:
         ValueError: the config cannot be read; the message names the key at fault.
     """
-    config = config.get("text_config", config)
+    config = config.get("text_config") or config
+    config = {**config, **(config.get("attn_config") or {})}
+    layer_types = config.get("layer_types")
 
     def first(*keys, default=None):
         for key in keys:
-            if config.get(key) is not None:
+            if config.get(key):
                 return config[key]
         if default is None:
             raise ValueError(f"the config has no {keys[0]}")
         return default
 
+    for key in OTHER_CACHES if layer_types else (*LAYER_PLANS, *OTHER_CACHES):
+        if config.get(key):
+            raise ValueError(f"{key} changes the cache in a way that is not read here")
+    if config.get("model_type") in PLAN_IN_CODE and not layer_types:
+        raise ValueError(f"a {config['model_type']} config needs layer_types to be read")
+
     n_layers = first("num_hidden_layers", "n_layer", "num_layers", "n_layers")
-    if "kv_lora_rank" in config:
+    if config.get("kv_lora_rank"):
         values_per_layer = first("kv_lora_rank") + first("qk_rope_head_dim")
     else:
         n_heads = first("num_attention_heads", "n_head", "n_heads")
-        if config.get("new_decoder_architecture"):
-            n_kv_heads = first("num_kv_heads", default=n_heads)
-        elif config.get("multi_query"):
+        if config.get("multi_query") and not config.get("new_decoder_architecture"):
             n_kv_heads = 1
         elif config.get("multi_query_attention"):
             n_kv_heads = first("multi_query_group_num")
         else:
-            n_kv_heads = first("num_key_value_heads", "num_kv_heads", default=n_heads)
+            spellings = ("num_key_value_heads", "num_kv_heads", "n_head_kv", "kv_n_heads")
+            n_kv_heads = first(*spellings, default=n_heads)
         head_dim = config.get("head_dim") or config.get("kv_channels")
-        if head_dim is None:
+        if not head_dim:
             head_dim, rest = divmod(first("hidden_size", "n_embd", "d_model"), n_heads)
             if rest:
-                raise ValueError(
-                    "hidden_size is not a multiple of num_attention_heads; no head_dim"
-                )
+                raise ValueError("hidden_size is not a multiple of num_attention_heads")
         values_per_layer = 2 * n_kv_heads * head_dim  # keys and values
 
     window = config.get("sliding_window")
     if config.get("use_sliding_window") is False:
         window = None
-    every_layer = "sliding_attention" if window else "full_attention"
-    layer_types = config.get("layer_types") or [every_layer] * n_layers
+    if not layer_types:
+        if window and config.get("max_window_layers"):
+            raise ValueError("max_window_layers gives some layers a window; which is not read here")
+        layer_types = ["sliding_attention" if window else "full_attention"] * n_layers
     if len(layer_types) != n_layers:
         raise ValueError(
             f"layer_types lists {len(layer_types)} layers, num_hidden_layers {n_layers}"
@@ -233,13 +286,13 @@ def kv_bytes_from_config(config: dict, context_len: int, batch_size: int, kv_bit
 
     tokens_held = 0
     for kind in layer_types:
-        if kind == "full_attention":
+        if kind in ("full_attention", "attention"):
             tokens_held += context_len
         elif kind == "sliding_attention":
-            if window is None:
+            if not window:
                 raise ValueError("layer_types has sliding layers, but there is no sliding_window")
             tokens_held += min(context_len, window)
-        elif kind != "linear_attention":
+        elif kind not in ("linear_attention", "mamba", "conv"):
             raise ValueError(f"layer_types holds an unknown kind, {kind!r}")
     return tokens_held * values_per_layer * batch_size * kv_bits // 8
 

@@ -8,7 +8,102 @@ PER_TOKEN, FOR_RUNS, FROM_CONFIG = (
     "kv_bytes_from_config",
 )
 
-MISTAKES = (
+# First, for a hint is the first that fits: a guess says more of a refusal than a wrong size does.
+GUESSES = (
+    NamedMistake(
+        "guess_instead_of_refusal",
+        (
+            Edit(
+                FROM_CONFIG,
+                'raise ValueError(f"layer_types holds an unknown kind, {kind!r}")',
+                "tokens_held += context_len",
+            ),
+        ),
+        caught_by="unreadable_configs",
+        hint="A layer of an unknown kind is an error to report, with the key that holds it.",
+    ),
+    NamedMistake(
+        "unknown_plan_ignored",
+        (Edit(FROM_CONFIG, "(*LAYER_PLANS, *OTHER_CACHES)", "OTHER_CACHES"),),
+        caught_by="unreadable_configs",
+        hint="A plan of layers in a key that you do not read must be refused by that key's name.",
+    ),
+    NamedMistake(
+        "other_caches_ignored",
+        (
+            Edit(
+                FROM_CONFIG,
+                "OTHER_CACHES if layer_types else (*LAYER_PLANS, *OTHER_CACHES)",
+                "() if layer_types else LAYER_PLANS",
+            ),
+        ),
+        caught_by="unreadable_configs",
+        hint="Some keys change what a layer keeps; the handout lists those to refuse by name.",
+    ),
+    NamedMistake(
+        "plan_in_code_guessed",
+        (Edit(FROM_CONFIG, 'config.get("model_type") in PLAN_IN_CODE', "False"),),
+        caught_by="unreadable_configs",
+        hint="Some model types keep their plan in code: without `layer_types`, refuse.",
+    ),
+    NamedMistake(
+        "some_layers_have_a_window",
+        (Edit(FROM_CONFIG, 'window and config.get("max_window_layers")', "False"),),
+        caught_by="unreadable_configs",
+        hint="`max_window_layers` gives only some layers the window: refuse it by name.",
+    ),
+    NamedMistake(
+        "extra_layers_accepted",
+        (Edit(FROM_CONFIG, "len(layer_types) != n_layers", "len(layer_types) < n_layers"),),
+        caught_by="unreadable_configs",
+        hint="`layer_types` must have exactly one entry a layer: more are as wrong as fewer.",
+    ),
+    NamedMistake(
+        "group_number_guessed",
+        (
+            Edit(
+                FROM_CONFIG,
+                'first("multi_query_group_num")',
+                'first("multi_query_group_num", default=1)',
+            ),
+        ),
+        caught_by="unreadable_configs",
+        hint="Under `multi_query_attention` the file must give the groups; no number is usual.",
+    ),
+    NamedMistake(
+        "width_rounded_down",
+        (Edit(FROM_CONFIG, "if rest:", "if False:"),),
+        caught_by="unreadable_configs",
+        hint="A width that the query heads do not divide leaves the head size open: refuse it.",
+    ),
+    NamedMistake(
+        "window_guessed",
+        (
+            Edit(
+                FROM_CONFIG,
+                'raise ValueError("layer_types has sliding layers, but there is '
+                'no sliding_window")',
+                "window = 4_096",
+            ),
+        ),
+        caught_by="unreadable_configs",
+        hint="Sliding layers without a `sliding_window` leave the cache open: refuse.",
+    ),
+    NamedMistake(
+        "rope_key_guessed",
+        (Edit(FROM_CONFIG, 'first("qk_rope_head_dim")', 'first("qk_rope_head_dim", default=64)'),),
+        caught_by="unreadable_configs",
+        hint="A latent without `qk_rope_head_dim` leaves the cache open: refuse.",
+    ),
+    NamedMistake(
+        "error_without_a_key",
+        (Edit(FROM_CONFIG, 'f"the config has no {keys[0]}"', '"this config cannot be read"'),),
+        caught_by="unreadable_configs",
+        hint="A message that names the key at fault, and few others, tells where to look.",
+    ),
+)
+
+WRONG_SIZES = (
     NamedMistake(
         "keys_without_values",
         (Edit(PER_TOKEN, "2 * n_layers", "n_layers"),),
@@ -64,9 +159,8 @@ MISTAKES = (
     ),
     NamedMistake(
         "explicit_head_dim_ignored",
-        (Edit(FROM_CONFIG, 'config.get("head_dim") or config.get("kv_channels")', "None"),),
+        (Edit(FROM_CONFIG, 'config.get("head_dim") or', ""),),
         caught_by="plain_configs",
-        also=("layers_that_hold_less", "unreadable_configs"),
         hint="An explicit `head_dim` in the config wins over hidden_size / num_attention_heads.",
     ),
     NamedMistake(
@@ -74,7 +168,7 @@ MISTAKES = (
         (
             Edit(
                 FROM_CONFIG,
-                'first("num_key_value_heads", "num_kv_heads", default=n_heads)',
+                "first(*spellings, default=n_heads)",
                 "n_heads",
             ),
         ),
@@ -98,14 +192,14 @@ MISTAKES = (
     ),
     NamedMistake(
         "multi_query_flag_overrides_all",
-        (Edit(FROM_CONFIG, 'config.get("new_decoder_architecture")', "False"),),
+        (Edit(FROM_CONFIG, 'not config.get("new_decoder_architecture")', "True"),),
         caught_by="other_spellings",
-        hint="With `new_decoder_architecture` the KV heads are in `num_kv_heads`, even where "
-        "`multi_query` is true.",
+        hint="With `new_decoder_architecture: true` the flag `multi_query` has no effect: the KV "
+        "heads are those that the file names.",
     ),
     NamedMistake(
         "multi_query_flag_ignored",
-        (Edit(FROM_CONFIG, 'config.get("multi_query")', "False"),),
+        (Edit(FROM_CONFIG, 'config.get("multi_query") and', "False and"),),
         caught_by="other_spellings",
         hint="`multi_query: true` means one KV head for all query heads.",
     ),
@@ -120,11 +214,12 @@ MISTAKES = (
         (
             Edit(
                 FROM_CONFIG,
-                'if kind == "full_attention":',
-                'if kind in ("full_attention", "linear_attention"):',
+                'if kind in ("full_attention", "attention"):',
+                'if kind != "sliding_attention":',
             ),
         ),
         caught_by="layers_that_hold_less",
+        also=("unreadable_configs",),
         hint="A linear or recurrent layer keeps a state of constant size: no KV cache.",
     ),
     NamedMistake(
@@ -153,15 +248,104 @@ MISTAKES = (
         hint="Beside the latent each token keeps one rope key of `qk_rope_head_dim` numbers.",
     ),
     NamedMistake(
-        "guess_instead_of_refusal",
+        "null_taken_for_a_value",
         (
             Edit(
                 FROM_CONFIG,
-                'raise ValueError(f"layer_types holds an unknown kind, {kind!r}")',
-                "tokens_held += context_len",
+                "if config.get(key):\n                return",
+                "if key in config:\n                return",
             ),
         ),
-        caught_by="unreadable_configs",
-        hint="A layer of an unknown kind is an error to report, with the key that holds it.",
+        caught_by="plain_configs",
+        hint="A key whose value is null, 0, false or empty is as good as not there.",
+    ),
+    NamedMistake(
+        "one_family_only",
+        (
+            Edit(FROM_CONFIG, ', "n_layer", "num_layers", "n_layers"', ""),
+            Edit(FROM_CONFIG, ', "n_head", "n_heads"', ""),
+        ),
+        caught_by="other_spellings",
+        hint="Layers and query heads have other names in other families; the handout lists them.",
+    ),
+    NamedMistake(
+        "kv_heads_by_one_name",
+        (Edit(FROM_CONFIG, ', "num_kv_heads", "n_head_kv", "kv_n_heads"', ","),),
+        caught_by="other_spellings",
+        hint="KV heads have four names; with none of them they are as many as query heads.",
+    ),
+    NamedMistake(
+        "attn_config_not_opened",
+        (Edit(FROM_CONFIG, '{**config, **(config.get("attn_config") or {})}', "dict(config)"),),
+        caught_by="other_spellings",
+        hint="Some files name their KV heads one level down, as `kv_n_heads` in `attn_config`.",
+    ),
+    NamedMistake(
+        "kv_channels_ignored",
+        (Edit(FROM_CONFIG, ' or config.get("kv_channels")', ""),),
+        caught_by="other_spellings",
+        hint="`kv_channels` is another name of `head_dim`, and wins over width / query heads too.",
+    ),
+    NamedMistake(
+        "named_heads_before_the_flag",
+        (
+            Edit(
+                FROM_CONFIG,
+                'if config.get("multi_query") and not config.get("new_decoder_architecture"):',
+                'if config.get("num_kv_heads"):\n'
+                '            n_kv_heads = config["num_kv_heads"]\n'
+                '        elif config.get("multi_query"):',
+            ),
+        ),
+        caught_by="other_spellings",
+        hint="`multi_query: true` decides, even where `num_kv_heads` names as many as query heads.",
+    ),
+    NamedMistake(
+        "group_number_without_its_flag",
+        (
+            Edit(
+                FROM_CONFIG,
+                'elif config.get("multi_query_attention"):',
+                'elif "multi_query_group_num" in config:',
+            ),
+        ),
+        caught_by="other_spellings",
+        also=("unreadable_configs",),
+        hint="`multi_query_group_num` counts only where `multi_query_attention` is true.",
+    ),
+    NamedMistake(
+        "nested_config_not_found",
+        (Edit(FROM_CONFIG, 'config.get("text_config") or config', "config"),),
+        caught_by="other_spellings",
+        also=("latent_attention", "unreadable_configs"),
+        hint="A multimodal file keeps the language model in `text_config`.",
+    ),
+    NamedMistake(
+        "window_always_full",
+        (Edit(FROM_CONFIG, "min(context_len, window)", "window"),),
+        caught_by="layers_that_hold_less",
+        hint="A sliding layer never holds more than the context: take the smaller of the two.",
+    ),
+    NamedMistake(
+        "window_in_every_layer",
+        (Edit(FROM_CONFIG, 'layer_types = config.get("layer_types")', "layer_types = None"),),
+        caught_by="layers_that_hold_less",
+        also=("unreadable_configs",),
+        hint="With `layer_types`, a window holds only in the layers that it calls sliding.",
+    ),
+    NamedMistake(
+        "latent_always_sixteen_bits",
+        (
+            Edit(
+                FROM_CONFIG,
+                "    return tokens_held *",
+                '    kv_bits = 16 if config.get("kv_lora_rank") else kv_bits\n'
+                "    return tokens_held *",
+            ),
+        ),
+        caught_by="latent_attention",
+        hint="A latent is kept in `kv_bits` bits as keys and values are: 8 bits take half.",
     ),
 )
+
+MISTAKES = (*GUESSES, *WRONG_SIZES)

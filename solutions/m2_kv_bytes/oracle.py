@@ -6,24 +6,62 @@ in the keys of some model family. So no parser has to be trusted for the truth t
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from milestones.m2_kv_bytes import keys
 from solutions.draft import Draft, Source
 
 Config = dict[str, Any]
-Case = tuple[Config, int, int, int, int]
-"""A config, its context_len, batch_size and kv_bits, and the bytes of the whole cache."""
-
 KNOWN = (
     ((80, 8, 128, 16), 327_680),  # Llama-3-70B
     ((32, 8, 128, 16), 131_072),  # Llama-3-8B
     ((32, 32, 128, 16), 524_288),  # Llama-2-7B
 )
 CONTEXTS = (1_024, 4_096, 8_192, 32_768, 100_000, 131_072)
+KV_HEADS = (1, 2, 3, 4, 5, 8, 10, 16, 40, 71)
+HEAD_DIMS = (64, 80, 96, 128, 192, 256)
 N_OTHER_SHAPES = 12
 N_VARIANTS = 3  # configs of each spelling
+
+
+@dataclass(frozen=True)
+class Ask:
+    """How one config is asked: no two variants of a maker share context, batch and bits."""
+
+    variant: int
+    context_len: int
+    batch_size: int
+    kv_bits: int
+
+    def near(self, window: int, rng: np.random.Generator) -> Ask:
+        """Return the same question below, well above, or just above a window, by variant."""
+        context = (
+            int(rng.integers(window // 4, window)),
+            window * int(rng.choice([2, 8, 32])),
+            int(rng.integers(window + 1, window + window // 2)),
+        )[self.variant]
+        return Ask(self.variant, context, self.batch_size, self.kv_bits)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A config, how it is asked, and the values that one request's whole cache holds."""
+
+    config: Config
+    ask: Ask
+    values_held: int
+
+    @property
+    def size(self) -> int:
+        """The bytes of the whole cache of the batch."""
+        return _bytes(self.values_held * self.ask.batch_size, self.ask.kv_bits)
+
+
+Maker = Callable[[np.random.Generator, Ask], Case]
 
 
 def draw(source: Source) -> Draft:
@@ -31,36 +69,24 @@ def draw(source: Source) -> Draft:
     rng = source.rng
     names = ("n_layers", "n_kv_heads", "head_dim", "kv_bits")
     questions: dict[str, list[dict[str, Any]]] = {
-        "known_shapes": [dict(zip(names, shape, strict=True)) for shape, _ in KNOWN]
+        "known_shapes": [dict(zip(names, shape, strict=True)) for shape, _ in KNOWN],
+        "other_shapes": _other_shapes(rng),
     }
     answers: dict[str, Any] = {f"known_shapes/{i}": right for i, (_, right) in enumerate(KNOWN)}
-
-    questions["other_shapes"] = [
-        {
-            "n_layers": int(rng.integers(2, 127)),
-            "n_kv_heads": int(rng.choice([1, 2, 3, 4, 5, 8, 10, 16, 40, 71])),
-            "head_dim": int(rng.choice([64, 80, 96, 128, 192, 256])),
-            "kv_bits": (16, 8)[i % 2],
-        }
-        for i in range(N_OTHER_SHAPES)
-    ]
     for i, shape in enumerate(questions["other_shapes"]):
         answers[f"other_shapes/{i}"] = _bytes(_values(**shape), shape["kv_bits"])
 
     for topic, makers in DIALECTS.items():
-        cases = [maker(rng) for maker in makers for _ in range(N_VARIANTS)]
-        questions[topic] = [
-            {"config": c, "context_len": t, "batch_size": b, "kv_bits": bits}
-            for c, t, b, bits, _ in cases
-        ]
-        answers |= {f"{topic}/{i}": case[-1] for i, case in enumerate(cases)}
+        cases = [maker(rng, ask) for maker in makers for ask in _asks(rng)]
+        questions[topic] = [_question(case.config, case.ask) for case in cases]
+        answers |= {f"{topic}/{i}": case.size for i, case in enumerate(cases)}
 
     refusals = _refused(rng)
+    asks = [ask for _ in refusals for ask in _asks(rng)]
     questions["refused"] = [
-        {"config": config, "context_len": 4_096, "batch_size": 1, "kv_bits": 16}
-        for config, _ in refusals
+        _question(config, ask) for (config, _), ask in zip(refusals, asks, strict=False)
     ]
-    answers |= {f"refused/{i}": list(keys) for i, (_, keys) in enumerate(refusals)}
+    answers |= {f"refused/{i}": list(named) for i, (_, named) in enumerate(refusals)}
 
     runs = source.runs
     per_run = (
@@ -72,6 +98,42 @@ def draw(source: Source) -> Draft:
     )
 
 
+def _question(config: Config, ask: Ask) -> dict[str, Any]:
+    return {
+        "config": config,
+        "context_len": ask.context_len,
+        "batch_size": ask.batch_size,
+        "kv_bits": ask.kv_bits,
+    }
+
+
+def _asks(rng: np.random.Generator) -> list[Ask]:
+    """Return one question a variant: contexts and batches all differ, and both widths are asked."""
+    contexts = rng.choice(CONTEXTS, N_VARIANTS, replace=False)
+    batches = rng.choice(np.arange(2, 33), N_VARIANTS, replace=False)
+    first = int(rng.integers(2))
+    return [
+        Ask(i, int(contexts[i]), int(batches[i]), (16, 8)[(first + i) % 2])
+        for i in range(N_VARIANTS)
+    ]
+
+
+def _other_shapes(rng: np.random.Generator) -> list[dict[str, Any]]:
+    """Return shapes that hold every head size and both widths, with layers and heads spread."""
+    heads = [*rng.permutation(KV_HEADS), *rng.choice(KV_HEADS, 2)]
+    head_dims = [*rng.permutation(HEAD_DIMS), *rng.permutation(HEAD_DIMS)]
+    layers = rng.choice(np.arange(2, 127), N_OTHER_SHAPES, replace=False)
+    return [
+        {
+            "n_layers": int(layers[i]),
+            "n_kv_heads": int(heads[i]),
+            "head_dim": int(head_dims[i]),
+            "kv_bits": (16, 8)[i % 2],
+        }
+        for i in range(N_OTHER_SHAPES)
+    ]
+
+
 # ---------------------------------------------------------------- sizes
 
 
@@ -81,6 +143,11 @@ def _values(n_layers: int, n_kv_heads: int, head_dim: int, **_: int) -> int:
 
 def _bytes(values: int, kv_bits: int) -> int:
     return values * kv_bits // 8
+
+
+def _full(config: Config, ask: Ask, values_per_token: int) -> Case:
+    """Return a case in which every token of the context leaves as many values."""
+    return Case(config, ask, values_per_token * ask.context_len)
 
 
 # ---------------------------------------------------------------- draws
@@ -97,18 +164,7 @@ def _shape(rng: np.random.Generator) -> tuple[int, int, int, int]:
     )
 
 
-def _asked(rng: np.random.Generator) -> tuple[int, int, int]:
-    """Return (context_len, batch_size, kv_bits)."""
-    return int(rng.choice(CONTEXTS)), int(rng.integers(1, 33)), int(rng.choice([16, 8]))
-
-
-def _case(rng: np.random.Generator, config: Config, values_per_token: int) -> Case:
-    context_len, batch_size, kv_bits = _asked(rng)
-    size = _bytes(values_per_token * context_len * batch_size, kv_bits)
-    return config, context_len, batch_size, kv_bits, size
-
-
-# ---------------------------------------------------------------- dialects
+# ---------------------------------------------------------------- plain
 
 
 def _llama(n_layers: int, n_heads: int, n_kv_heads: int, width: int) -> Config:
@@ -119,59 +175,92 @@ def _llama(n_layers: int, n_heads: int, n_kv_heads: int, width: int) -> Config:
         "num_attention_heads": n_heads,
         "num_key_value_heads": n_kv_heads,
         "intermediate_size": 4 * width,
+        "max_position_embeddings": 131_072,  # not a window: the caches below are sized by context
+        "rope_theta": 500_000.0,
+        "vocab_size": 128_256,
         "torch_dtype": "bfloat16",
     }
 
 
-def _grouped(rng: np.random.Generator) -> Case:
+def _grouped(rng: np.random.Generator, ask: Ask) -> Case:
     n_layers, n_heads, n_kv_heads, head_dim = _shape(rng)
     config = _llama(n_layers, n_heads, n_kv_heads, n_heads * head_dim)
-    return _case(rng, config, _values(n_layers, n_kv_heads, head_dim))
+    return _full(config, ask, _values(n_layers, n_kv_heads, head_dim))
 
 
-def _multi_head(rng: np.random.Generator) -> Case:
+def _multi_head(rng: np.random.Generator, ask: Ask) -> Case:
     n_layers, n_heads, _, head_dim = _shape(rng)
     config = _llama(n_layers, n_heads, n_heads, n_heads * head_dim)
     del config["num_key_value_heads"]  # as in configs older than grouped queries
-    return _case(rng, config, _values(n_layers, n_heads, head_dim))
+    return _full(config, ask, _values(n_layers, n_heads, head_dim))
 
 
-def _explicit_head_dim(rng: np.random.Generator) -> Case:
+def _nulls(rng: np.random.Generator, ask: Ask) -> Case:
+    # Files saved by a library spell out what a model does not use.
+    n_layers, n_heads, _, head_dim = _shape(rng)
+    config = _llama(n_layers, n_heads, n_heads, n_heads * head_dim)
+    unused = ("num_key_value_heads", "head_dim", "kv_lora_rank", "sliding_window", "layer_types")
+    config |= dict.fromkeys(unused)
+    config |= {"sliding_window_pattern": None, "num_kv_shared_layers": 0, "block_configs": []}
+    return _full(config, ask, _values(n_layers, n_heads, head_dim))
+
+
+def _explicit_head_dim(rng: np.random.Generator, ask: Ask) -> Case:
     n_layers, n_heads, n_kv_heads, _ = _shape(rng)
     config = _llama(n_layers, n_heads, n_kv_heads, n_heads * 64)
     config |= {"model_type": "qwen3", "head_dim": 128}  # Qwen3-0.6B: 1024 / 16 is not 128
-    return _case(rng, config, _values(n_layers, n_kv_heads, 128))
+    return _full(config, ask, _values(n_layers, n_kv_heads, 128))
 
 
-def _window_switched_off(rng: np.random.Generator) -> Case:
+def _window_switched_off(rng: np.random.Generator, ask: Ask) -> Case:
     n_layers, n_heads, n_kv_heads, head_dim = _shape(rng)
     config = _llama(n_layers, n_heads, n_kv_heads, n_heads * head_dim)
     config |= {"model_type": "qwen2", "sliding_window": 512, "use_sliding_window": False}
-    return _case(rng, config, _values(n_layers, n_kv_heads, head_dim))
+    config |= {"max_window_layers": n_layers // 2}  # counts only while the window is in force
+    return _full(config, ask, _values(n_layers, n_kv_heads, head_dim))
 
 
-def _gpt2(rng: np.random.Generator) -> Case:
+# ---------------------------------------------------------------- spelled
+
+
+def _gpt2_keys(n_layers: int, n_heads: int, width: int) -> Config:
+    return {"model_type": "gpt2", "n_embd": width, "n_layer": n_layers, "n_head": n_heads}
+
+
+def _gpt2(rng: np.random.Generator, ask: Ask) -> Case:
     n_layers, n_heads, _, head_dim = _shape(rng)
-    config = {
-        "model_type": "gpt2",
-        "n_embd": n_heads * head_dim,
-        "n_layer": n_layers,
-        "n_head": n_heads,
-        "n_positions": 1_024,
+    config = _gpt2_keys(n_layers, n_heads, n_heads * head_dim) | {"n_positions": 1_024}
+    return _full(config, ask, _values(n_layers, n_heads, head_dim))
+
+
+def _mpt(rng: np.random.Generator, ask: Ask) -> Case:
+    n_layers, n_heads, n_kv_heads, head_dim = _shape(rng)
+    config: Config = {
+        "model_type": "mpt",
+        "d_model": n_heads * head_dim,
+        "n_layers": n_layers,
+        "n_heads": n_heads,
     }
-    return _case(rng, config, _values(n_layers, n_heads, head_dim))
+    if ask.variant == 0:
+        return _full(config, ask, _values(n_layers, n_heads, head_dim))
+    config["attn_config"] = {"clip_qkv": 8, "kv_n_heads": n_kv_heads}
+    return _full(config, ask, _values(n_layers, n_kv_heads, head_dim))
 
 
-def _bigcode(rng: np.random.Generator) -> Case:
+def _kv_heads_named_otherwise(rng: np.random.Generator, ask: Ask) -> Case:
+    n_layers, n_heads, n_kv_heads, head_dim = _shape(rng)
+    config = _llama(n_layers, n_heads, n_kv_heads, n_heads * head_dim)
+    del config["num_key_value_heads"]
+    config[("num_kv_heads", "n_head_kv", "num_kv_heads")[ask.variant]] = n_kv_heads
+    return _full(config, ask, _values(n_layers, n_kv_heads, head_dim))
+
+
+def _bigcode(rng: np.random.Generator, ask: Ask) -> Case:
     n_layers, n_heads, _, head_dim = _shape(rng)
-    config = {
-        "model_type": "gpt_bigcode",
-        "multi_query": True,
-        "n_embd": n_heads * head_dim,
-        "n_layer": n_layers,
-        "n_head": n_heads,
-    }
-    return _case(rng, config, _values(n_layers, 1, head_dim))
+    one = ask.variant != 0  # the same family has a file with the flag off: multi-head
+    config = _gpt2_keys(n_layers, n_heads, n_heads * head_dim)
+    config |= {"model_type": "gpt_bigcode", "multi_query": one}
+    return _full(config, ask, _values(n_layers, 1 if one else n_heads, head_dim))
 
 
 def _falcon(n_layers: int, n_heads: int, head_dim: int, new: bool) -> Config:
@@ -185,126 +274,206 @@ def _falcon(n_layers: int, n_heads: int, head_dim: int, new: bool) -> Config:
     }
 
 
-def _falcon_7b(rng: np.random.Generator) -> Case:
+def _falcon_7b(rng: np.random.Generator, ask: Ask) -> Case:
+    # It names as many KV heads as query heads and has one: the flag decides.
     n_layers, n_heads, _, head_dim = _shape(rng)
-    config = _falcon(n_layers, n_heads, head_dim, new=False)
-    return _case(rng, config, _values(n_layers, 1, head_dim))
+    config = _falcon(n_layers, n_heads, head_dim, new=False) | {"num_kv_heads": n_heads}
+    return _full(config, ask, _values(n_layers, 1, head_dim))
 
 
-def _falcon_40b(rng: np.random.Generator) -> Case:
+def _falcon_40b(rng: np.random.Generator, ask: Ask) -> Case:
     # It says multi_query and has 8 KV heads: the new architecture overrides the flag.
     n_layers, n_heads, n_kv_heads, head_dim = _shape(rng)
     config = _falcon(n_layers, n_heads, head_dim, new=True) | {"num_kv_heads": n_kv_heads}
-    return _case(rng, config, _values(n_layers, n_kv_heads, head_dim))
+    return _full(config, ask, _values(n_layers, n_kv_heads, head_dim))
 
 
-def _chatglm(rng: np.random.Generator) -> Case:
+def _chatglm(rng: np.random.Generator, ask: Ask) -> Case:
     n_layers, n_heads, n_kv_heads, head_dim = _shape(rng)
+    grouped = ask.variant != 0
     config = {
         "model_type": "chatglm",
         "hidden_size": n_heads * head_dim,
         "num_layers": n_layers,
         "num_attention_heads": n_heads,
-        "multi_query_attention": True,
+        "multi_query_attention": grouped,
         "multi_query_group_num": n_kv_heads,
-        "kv_channels": head_dim,
     }
-    return _case(rng, config, _values(n_layers, n_kv_heads, head_dim))
+    return _full(config, ask, _values(n_layers, n_kv_heads if grouped else n_heads, head_dim))
 
 
-def _nested(rng: np.random.Generator) -> Case:
-    config, context_len, batch_size, kv_bits, size = _grouped(rng)
+def _kv_channels(rng: np.random.Generator, ask: Ask) -> Case:
+    # JetMoE: 16 heads of 128 in a width of 2,048 of which a key has its own size.
+    n_layers, n_heads, n_kv_heads, _ = _shape(rng)
+    config = _llama(n_layers, n_heads, n_kv_heads, n_heads * 64) | {"kv_channels": 128}
+    return _full(config, ask, _values(n_layers, n_kv_heads, 128))
+
+
+def _inside(config: Config) -> Config:
     vision = {"model_type": "clip_vision_model", "num_hidden_layers": 24, "hidden_size": 1_024}
     vision["num_attention_heads"] = 16
-    outer = {"model_type": "llava", "text_config": config, "vision_config": vision}
-    return outer, context_len, batch_size, kv_bits, size
+    return {"model_type": "llava", "text_config": config, "vision_config": vision}
 
 
-def _by_layer(rng: np.random.Generator, config: Config, tokens_of: dict[str, int | None]) -> Case:
-    """Size a config layer by layer; None in `tokens_of` means the whole context."""
-    context_len, batch_size, kv_bits = _asked(rng)
-    width = _values(1, config["num_key_value_heads"], config["head_dim"])
-    held = 0
-    for kind in config["layer_types"]:
-        limit = tokens_of[kind]
-        held += context_len if limit is None else min(context_len, limit)
-    return config, context_len, batch_size, kv_bits, _bytes(held * width * batch_size, kv_bits)
+def _nested(rng: np.random.Generator, ask: Ask) -> Case:
+    case = _grouped(rng, ask)
+    return Case(_inside(case.config), ask, case.values_held)
 
 
-def _sliding_everywhere(rng: np.random.Generator) -> Case:
+# ---------------------------------------------------------------- windowed
+
+
+def _sliding_everywhere(rng: np.random.Generator, ask: Ask) -> Case:
     n_layers, n_heads, n_kv_heads, head_dim = _shape(rng)
+    window = int(rng.choice([512, 1_024, 2_048, 4_096]))
     config = _llama(n_layers, n_heads, n_kv_heads, n_heads * head_dim)
-    config |= {"model_type": "mistral", "sliding_window": 4_096}
-    context_len, batch_size, kv_bits = _asked(rng)
-    held = min(context_len, 4_096) * _values(n_layers, n_kv_heads, head_dim)
-    return config, context_len, batch_size, kv_bits, _bytes(held * batch_size, kv_bits)
+    config |= {"model_type": "mistral", "sliding_window": window}
+    if ask.variant == 1:
+        config["use_sliding_window"] = True
+    ask = ask.near(window, rng)
+    held = min(ask.context_len, window)
+    return Case(config, ask, held * _values(n_layers, n_kv_heads, head_dim))
 
 
-def _sliding_by_layer(rng: np.random.Generator) -> Case:
+def _sliding_by_layer(rng: np.random.Generator, ask: Ask) -> Case:
     n_layers, n_heads, n_kv_heads, head_dim = _shape(rng)
     every = int(rng.choice([2, 4, 6]))
+    full = n_layers // every
     kinds = [
         "full_attention" if (i + 1) % every == 0 else "sliding_attention" for i in range(n_layers)
     ]
     window = int(rng.choice([512, 1_024, 4_096]))
     config = _llama(n_layers, n_heads, n_kv_heads, n_heads * head_dim)
-    config |= {"head_dim": head_dim, "layer_types": kinds, "sliding_window": window}
-    tokens_of = {"full_attention": None, "sliding_attention": window}
-    return _by_layer(rng, config, tokens_of)
+    config |= {"layer_types": kinds, "sliding_window": window}
+    if ask.variant == 1:  # the plan says the same, and the type needs no code when it is spelled
+        config |= {"model_type": "gemma3_text", "sliding_window_pattern": every}
+    ask = ask.near(window, rng)
+    held = full * ask.context_len + (n_layers - full) * min(ask.context_len, window)
+    return Case(config, ask, held * _values(1, n_kv_heads, head_dim))
 
 
-def _recurrent_by_layer(rng: np.random.Generator) -> Case:
+def _recurrent_by_layer(rng: np.random.Generator, ask: Ask) -> Case:
     n_layers, n_heads, n_kv_heads, head_dim = _shape(rng)
-    kinds = ["full_attention" if (i + 1) % 4 == 0 else "linear_attention" for i in range(n_layers)]
-    config = _llama(n_layers, n_heads, n_kv_heads, n_heads * head_dim)
-    config |= {"head_dim": head_dim, "layer_types": kinds}
-    return _by_layer(rng, config, {"full_attention": None, "linear_attention": 0})
+    idle = ("linear_attention", "mamba", "conv")[ask.variant]
+    full = ("full_attention", "attention", "full_attention")[ask.variant]
+    kinds = [full if (i + 1) % 4 == 0 else idle for i in range(n_layers)]
+    config = _llama(n_layers, n_heads, n_kv_heads, n_heads * head_dim) | {"layer_types": kinds}
+    return _full(config, ask, _values(n_layers // 4, n_kv_heads, head_dim))
 
 
-def _deepseek(rng: np.random.Generator) -> Case:
-    n_layers = int(rng.integers(20, 62))
-    latent, rope = int(rng.choice([256, 512])), int(rng.choice([32, 64]))
-    config = _llama(n_layers, 128, 128, 5_120)
-    config |= {
+# ---------------------------------------------------------------- latent
+
+
+def _latent_keys(latent: int, rope: int) -> Config:
+    return {
         "model_type": "deepseek_v2",
         "kv_lora_rank": latent,
         "qk_rope_head_dim": rope,
         "qk_nope_head_dim": 128,
         "v_head_dim": 128,
     }
-    return _case(rng, config, n_layers * (latent + rope))
 
 
-DIALECTS = {
-    "plain": (_grouped, _multi_head, _explicit_head_dim, _window_switched_off),
-    "spelled": (_gpt2, _bigcode, _falcon_7b, _falcon_40b, _chatglm, _nested),
+def _deepseek(rng: np.random.Generator, ask: Ask) -> Case:
+    n_layers, n_heads = int(rng.integers(20, 62)), int(rng.choice([16, 64, 128]))
+    latent, rope = int(rng.choice([256, 512])), int(rng.choice([32, 64]))
+    config = _llama(n_layers, n_heads, n_heads, 5_120) | _latent_keys(latent, rope)
+    if ask.variant == 2:
+        config = _inside(config)
+    return _full(config, ask, n_layers * (latent + rope))
+
+
+DIALECTS: dict[str, tuple[Maker, ...]] = {
+    "plain": (_grouped, _multi_head, _nulls, _explicit_head_dim, _window_switched_off),
+    "spelled": (
+        _gpt2,
+        _mpt,
+        _kv_heads_named_otherwise,
+        _bigcode,
+        _falcon_7b,
+        _falcon_40b,
+        _chatglm,
+        _kv_channels,
+        _nested,
+    ),
     "windowed": (_sliding_everywhere, _sliding_by_layer, _recurrent_by_layer),
     "latent": (_deepseek,),
 }
 
 
-def _refused(rng: np.random.Generator) -> list[tuple[Config, tuple[str, ...]]]:
-    """Return configs no honest reader can size, each with the keys a message may name."""
+# ---------------------------------------------------------------- refused
+
+Refusal = tuple[Config, tuple[str, ...]]
+"""A config that no honest reader can size, with the keys that a message may name."""
+
+N_UNTAUGHT = 3  # of the layer plans, and of the other keys that change a cache
+
+
+def _refused(rng: np.random.Generator) -> list[Refusal]:
     n_layers, n_heads, n_kv_heads, head_dim = _shape(rng)
 
-    def fresh() -> Config:
-        return _llama(n_layers, n_heads, n_kv_heads, n_heads * head_dim)
+    def llama(*without: str, **changed: Any) -> Config:
+        config = _llama(n_layers, n_heads, n_kv_heads, n_heads * head_dim) | changed
+        return {key: value for key, value in config.items() if key not in without}
 
-    no_layers = fresh()
-    del no_layers["num_hidden_layers"]
-    no_heads = fresh()
-    del no_heads["num_attention_heads"], no_heads["num_key_value_heads"]
-    odd_width = fresh() | {"hidden_size": n_heads * head_dim + 1}
-    unknown_kind = fresh() | {"layer_types": ["full_attention"] * (n_layers - 1) + ["telepathy"]}
-    too_few = fresh() | {"layer_types": ["full_attention"] * (n_layers - 1)}
-    no_window = fresh() | {"layer_types": ["sliding_attention"] * n_layers}
-    no_rope_key = fresh() | {"kv_lora_rank": 512}
-    return [
-        (no_layers, ("num_hidden_layers",)),
-        (no_heads, ("num_attention_heads", "num_key_value_heads")),
-        (odd_width, ("hidden_size", "head_dim", "num_attention_heads")),
-        (unknown_kind, ("layer_types",)),
-        (too_few, ("layer_types", "num_hidden_layers")),
-        (no_window, ("sliding_window",)),
-        (no_rope_key, ("qk_rope_head_dim",)),
+    def kinds(count: int, *more: str) -> list[str]:
+        return ["full_attention"] * count + list(more)
+
+    cases: list[Refusal] = [
+        (llama("num_hidden_layers"), keys.LAYERS),
+        (
+            llama("num_attention_heads", "num_key_value_heads"),
+            (*keys.QUERY_HEADS, *keys.KV_HEADS),
+        ),
+        (llama("hidden_size"), (*keys.WIDTH, *keys.HEAD_SIZE)),
+        (
+            llama(hidden_size=n_heads * head_dim + 1),
+            (*keys.WIDTH, *keys.HEAD_SIZE, *keys.QUERY_HEADS),
+        ),
+        (llama("num_key_value_heads", multi_query_attention=True), ("multi_query_group_num",)),
+        (llama(kv_lora_rank=512), ("qk_rope_head_dim",)),
+        (llama(layer_types=kinds(n_layers - 1, "telepathy")), ("layer_types",)),
+        (llama(layer_types=kinds(n_layers - 1)), ("layer_types", "num_hidden_layers")),
+        (llama(layer_types=kinds(n_layers + 1)), ("layer_types", "num_hidden_layers")),
+        (llama(layer_types=kinds(n_layers - 1, "sliding_attention")), ("sliding_window",)),
+        (
+            llama(sliding_window=4_096, use_sliding_window=True, max_window_layers=n_layers // 2),
+            ("max_window_layers",),
+        ),
     ]
+    plans = [str(key) for key in rng.choice(keys.LAYER_PLANS, N_UNTAUGHT, replace=False)]
+    others = [str(key) for key in rng.choice(keys.OTHER_CACHES, N_UNTAUGHT, replace=False)]
+    cases += [(llama(**{key: _value(key, n_layers)}), (key,)) for key in plans + others]
+    nested, beside = plans[0], others[0]
+    cases += [
+        (_inside(llama(**{nested: _value(nested, n_layers)})), (nested,)),
+        # `layer_types` stands in for a plan, not for a cache of another make.
+        (llama(layer_types=kinds(n_layers), **{beside: _value(beside, n_layers)}), (beside,)),
+    ]
+    in_code = [str(kind) for kind in rng.choice(keys.PLAN_IN_CODE, 2, replace=False)]
+    cases += [
+        (llama(model_type=kind, sliding_window=4_096), ("layer_types", "model_type"))
+        for kind in in_code
+    ]
+    return cases
+
+
+def _value(key: str, n_layers: int) -> Any:
+    """Return a value in the form that released files give a key that is not taught."""
+    values: dict[str, Any] = {
+        "layers_block_type": ["mamba", "mamba", "hybrid"] * (n_layers // 3),
+        "_block_types": ["recurrent", "recurrent", "attention"],
+        "hybrid_override_pattern": "M-M*" * (n_layers // 4),
+        "hybrid_layer_pattern": [1, 1, 1, 0] * (n_layers // 4),
+        "attn_layer_indices": list(range(3, n_layers, 8)),
+        "no_rope_layers": [1, 1, 1, 0] * (n_layers // 4),
+        "attention_types": [[["global", "local"], n_layers // 2]],
+        "attention_chunk_size": 8_192,
+        "linear_attn_config": {"full_attn_layers": list(range(4, n_layers, 4))},
+        "block_configs": [{"attention": {"n_heads_in_group": 8}}] * n_layers,
+        "cross_attention_layers": list(range(3, n_layers, 5)),
+        "compress_ratios": [0, 0, 4, 128],
+        "index_topk": 2_048,
+        "sparse_attention_config": {"index_head_dim": 128},
+    }
+    return values.get(key, 8)  # a count of layers, heads or numbers of a head
