@@ -10,19 +10,20 @@ import numpy as np
 from milestones.m7_planner.calls import CASES
 from milestones.m7_planner.plans import (
     Plan,
+    Reading,
     Refusal,
     Unreadable,
     Workload,
     demand,
-    read_plan,
+    read_fleet,
     workload_of,
 )
-from milestones.spec import Answer, Answers, Files
+from milestones.spec import Answer, Answers, Files, Problem
 
 SLACK = 1e-9  # relative, on every bound: the contract of this milestone
 NEAR = 0.05  # within this share of a bound, either side of it is accepted as what limits
 
-REFUSED_COST = 2.0  # a refusal of what can be served counts as twice the cheapest fleet
+REFUSED_COST = 2.0  # what can be served and gets no plan counts as twice the cheapest fleet
 
 
 @dataclass(frozen=True)
@@ -50,10 +51,15 @@ class Fate:
     """One answer beside its truth. `broken` says which promise breaks, and is empty if none."""
 
     number: int
-    plan: Plan | Refusal | Unreadable
+    plan: Reading
     workload: Workload
     truth: Truth
     broken: str
+
+    @property
+    def problem(self) -> Problem | None:
+        """Why nothing usable came back, where nothing did."""
+        return self.plan.problem if isinstance(self.plan, Unreadable) else None
 
     @property
     def step_ms(self) -> float | None:
@@ -125,16 +131,16 @@ def fates(answers: Answers, truth: Files, topic: str = "plan") -> list[Fate]:
 
 def _fates(asked: list[Answer], truths: dict[str, Truth]) -> Iterator[Fate]:
     for number, answer in enumerate(asked):
-        plan, workload, of_world = read_plan(answer), workload_of(answer), truths[answer.call.id]
+        plan, workload, of_world = read_fleet(answer), workload_of(answer), truths[answer.call.id]
         broken = _what_breaks(plan, workload, of_world)
         if not broken and not answer.in_time:
             broken = "time"
         yield Fate(number, plan, workload, of_world, broken)
 
 
-def _what_breaks(plan: Plan | Refusal | Unreadable, workload: Workload, truth: Truth) -> str:
+def _what_breaks(plan: Reading, workload: Workload, truth: Truth) -> str:
     if isinstance(plan, Unreadable):
-        return "form"
+        return "problem" if plan.problem else "form"
     if isinstance(plan, Refusal):
         return "refusal" if truth.possible else ""
     if plan.requests_per_gpu > truth.held[plan.gpu]:

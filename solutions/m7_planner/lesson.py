@@ -694,7 +694,7 @@ capacity_plan: dict = {
     "gpu": "H200",
     "requests_per_gpu": 61,
     "n_gpus": 8,
-    "decode_step_ms": 35.0,
+    "decode_step_ms": 35.4,
     "fleet_usd_per_hour": 28.8,
     "usd_per_million_tokens": 0.667,
     "limited_by": "memory",

@@ -6,6 +6,7 @@ FIT, OPTIONS, PLAN, WRITTEN = "requests_that_fit", "options_on", "plan", "capaci
 BROKEN_FLEETS = ("plans_hold", "cost_ratio")
 NOT_RUNNING = (*BROKEN_FLEETS, "none_only_where_nothing_holds", "own_step", "limited_by")
 CASE_CHANGES = ("written_plan",)
+EVERY_PLAN = ("cost_of_a_million_tokens", "fits_in_memory")
 
 MISTAKES = (
     NamedMistake(
@@ -65,7 +66,7 @@ MISTAKES = (
             ),
         ),
         caught_by="plans_hold",
-        also=("cost_ratio", "none_only_where_nothing_holds", "limited_by", *CASE_CHANGES),
+        also=("cost_ratio", "none_only_where_nothing_holds", "limited_by"),
         hint="Nothing keeps the step below `max_step_ms`: a full GPU is cheap and may be too slow "
         "for its readers.",
     ),
@@ -95,7 +96,7 @@ MISTAKES = (
             ),
         ),
         caught_by="none_only_where_nothing_holds",
-        also=(*BROKEN_FLEETS, *CASE_CHANGES),
+        also=BROKEN_FLEETS,
         hint="One GPU that cannot serve the workload is no reason to give up: None is right only "
         "if none of those on offer can.",
     ),
@@ -125,6 +126,14 @@ MISTAKES = (
         caught_by="well_formed",
         also=CASE_CHANGES,
         hint="`fleet_usd_per_hour` is the price of all GPUs together: n_gpus times usd_per_hour.",
+    ),
+    NamedMistake(
+        "always_none",
+        (Edit(PLAN, "if best is None:", "if True:"),),
+        caught_by="well_formed",
+        also=(*EVERY_PLAN, *NOT_RUNNING),
+        hint="This refuses every workload, whatever is asked. None is right only where no GPU and "
+        "no number of requests keeps the promises.",
     ),
     NamedMistake(
         "step_per_request",
