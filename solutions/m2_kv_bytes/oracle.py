@@ -303,7 +303,7 @@ def _chatglm(rng: np.random.Generator, ask: Ask) -> Case:
 
 
 def _kv_channels(rng: np.random.Generator, ask: Ask) -> Case:
-    # JetMoE: 16 heads of 128 in a width of 2,048 of which a key has its own size.
+    # The width says 64 numbers a head, the file says 128.
     n_layers, n_heads, n_kv_heads, _ = _shape(rng)
     config = _llama(n_layers, n_heads, n_kv_heads, n_heads * 64) | {"kv_channels": 128}
     return _full(config, ask, _values(n_layers, n_kv_heads, 128))
