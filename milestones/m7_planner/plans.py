@@ -123,12 +123,12 @@ def read_fleet(answer: Answer) -> Reading:
 def _read_fields(value: dict[str, Any], workload: Workload) -> Plan | Unreadable:
     prices = {offer["gpu"]: offer["usd_per_hour"] for offer in workload["gpus"]}
     gpu = value["gpu"]
-    if not isinstance(gpu, str) or gpu not in prices:
-        return Unreadable(f"names the GPU {kind_of(gpu)}, which is not offered")
     faults = {key: _fault(value, key) for key in KEYS[1:]}
     for key in COUNTS:
         if faults[key]:
             return Unreadable(faults[key])
+    if not isinstance(gpu, str) or gpu not in prices:
+        return Unreadable(f"names the GPU {kind_of(gpu)}, which is not offered")
 
     def said(key: str) -> float | None:
         return None if faults[key] else float(value[key])

@@ -664,7 +664,7 @@ trade.round(3)
 # > hour and per million tokens.
 #
 # 8 H200 at 3.60 USD an hour: 28.80 USD an hour, 0.667 USD per million output tokens. Each holds up
-# to 61 requests and takes about 36 ms for a step.
+# to 61 requests and takes about 35 ms for a step.
 #
 # > What limits it, and why is it cheaper than the other GPUs?
 #
@@ -674,7 +674,7 @@ trade.round(3)
 #
 # > How sure is it? Which headroom, chosen how?
 #
-# The step model errs by about 3 % on models it has not seen. The promise carries about 7 %
+# The step model errs by about 3 % on models it has not seen. The promise carries about 6 %
 # headroom: the 95 % quantile of measured over predicted on the validation runs.
 #
 # > What would change the answer? Context, cache dtype, load.
