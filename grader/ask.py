@@ -6,12 +6,12 @@ import copy
 import json
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from grader.places import Places
 from grader.trouble import Trouble
 from grader.wire import PackedAnswer, UnsendableError, pack
 from milestones.spec import Call, Result, Table, Tree
@@ -22,12 +22,9 @@ MAX_ERROR = 300  # characters of an exception's message that a report keeps
 class Desk:
     """Where questions are read and results of earlier calls are kept, in the student's process."""
 
-    def __init__(self, roots: Mapping[str, Path]) -> None:
-        """`roots` maps `data` and `questions` to the folders that calls name them by.
-
-        A file below `overlay`, where given, stands in for the one of that name in `data`.
-        """
-        self._roots = roots
+    def __init__(self, places: Places) -> None:
+        """`places` say where the files lie that calls name."""
+        self._places = places
         self._read: dict[str, Any] = {}
         self._kept: dict[str, Any] = {}
 
@@ -90,7 +87,9 @@ class Desk:
 
     def _table(self, table: Table) -> pd.DataFrame:
         if table.path not in self._read:
-            self._read[table.path] = pd.read_csv(self._path(table.path), dtype={"run_id": str})
+            self._read[table.path] = pd.read_csv(
+                self._places.file(table.path), dtype={"run_id": str}
+            )
         whole: pd.DataFrame = self._read[table.path]
         if table.rows is None:
             return whole.copy(deep=True)
@@ -98,19 +97,13 @@ class Desk:
 
     def _tree(self, tree: Tree) -> Any:
         if tree.path not in self._read:
-            self._read[tree.path] = json.loads(self._path(tree.path).read_text(encoding="utf-8"))
+            self._read[tree.path] = json.loads(
+                self._places.file(tree.path).read_text(encoding="utf-8")
+            )
         node = self._read[tree.path]
         for step in tree.pick:
             node = node[step]
         return with_arrays(node)
-
-    def _path(self, path: str) -> Path:
-        root, _, rest = path.partition("/")
-        if root == "data" and "overlay" in self._roots:
-            other = self._roots["overlay"] / rest
-            if other.is_file():
-                return other
-        return self._roots[root] / rest
 
 
 def question_files(call: Call) -> list[str]:

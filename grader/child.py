@@ -18,6 +18,7 @@ from typing import Any, BinaryIO
 from grader.ask import Desk, describe
 from grader.calls import call_from_json
 from grader.frames import BrokenPipeTalkError, read_frame, write_frame
+from grader.places import Places
 from grader.trouble import Trouble
 
 MAX_REQUEST = 64 * 2**20  # the largest request is one cell's source; a notebook is at most this
@@ -30,7 +31,7 @@ def main() -> None:
     _die_with_the_grader()
     _bound_memory(settings["address_space_bytes"])
     shell = _start_shell()
-    desk = Desk({name: Path(path) for name, path in settings["roots"].items()})
+    desk = Desk(Places(Path(settings["data"]), Path(settings["questions"])))
     write_frame(replies, {"ready": True})
     while True:
         try:

@@ -12,8 +12,9 @@ from pathlib import Path
 from grader.errors import BadInputError
 from grader.judge import all_broken, all_failed, judge, read_mistakes
 from grader.notebook import Cell, Notebook, read_notebook
+from grader.places import Places
 from grader.report import CellError, CheckReport, MilestoneReport
-from grader.room import Limits, Places, RoomError, open_room
+from grader.room import Limits, RoomError, open_room
 from grader.split import Split
 from grader.trouble import known_error
 from milestones.spec import Answer, Answers, Call, Milestone, Result

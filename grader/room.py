@@ -29,6 +29,7 @@ from grader.ask import question_files
 from grader.calls import call_to_json
 from grader.frames import BrokenPipeTalkError, read_frame, write_frame
 from grader.notebook import Cell
+from grader.places import Places
 from grader.trouble import Trouble, printable, problem
 from grader.wire import MAX_BYTES, MalformedError, form_of, unpack
 from milestones.spec import Answer, Call, Problem
@@ -62,32 +63,6 @@ class Limits:
     output_bytes: int = 200 * 2**20  # an honest print of 100 MB passes
 
 
-@dataclass(frozen=True)
-class Places:
-    """What a room is furnished with: the public data and the questions of a split.
-
-    `overlay`, where a split has one, holds files that stand in for those of `data` (an
-    instructor's own training runs).
-    """
-
-    data: Path
-    questions: Path
-    overlay: Path | None = None
-
-    def absolute(self) -> Places:
-        """Return the same places by paths that hold in any working folder."""
-        overlay = None if self.overlay is None else self.overlay.absolute()
-        return Places(self.data.absolute(), self.questions.absolute(), overlay)
-
-    def file(self, path: str) -> Path:
-        """Return where a call's `data/...` or `questions/...` lies, on the grader's side."""
-        root, _, rest = path.partition("/")
-        if root == "questions":
-            return self.questions / rest
-        over = None if self.overlay is None else self.overlay / rest
-        return over if over is not None and over.is_file() else self.data / rest
-
-
 class RoomError(Exception):
     """The grader could not set up a room: our fault or the machine's, never the student's."""
 
@@ -108,8 +83,11 @@ class Room:
         self._opened = time.monotonic()
         self._granted_cpu_s = 0.0  # for calls with a bound of their own, which is judged elsewhere
         work = _furnish(folder, places)
-        roots = {"data": str(work.parent / "data"), "questions": str(work.parent / "questions")}
-        settings = {"roots": roots, "address_space_bytes": 3 * limits.memory_bytes}
+        settings = {
+            "data": str(work.parent / "data"),
+            "questions": str(work.parent / "questions"),
+            "address_space_bytes": 3 * limits.memory_bytes,
+        }
         try:
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-c", START_CHILD, str(PACKAGES), json.dumps(settings)],

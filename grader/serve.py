@@ -15,8 +15,9 @@ from typing import Annotated, Any, Literal, Self
 from grader.errors import BadInputError
 from grader.notebook import read_notebook
 from grader.paths import course_folder
+from grader.places import Places
 from grader.report import CellError
-from grader.room import Limits, Places, Room, RoomError, open_room
+from grader.room import Limits, Room, RoomError, open_room
 from milestones.m7_planner.calls import CPU_S
 from milestones.m7_planner.plans import Unreadable, read_plan
 from milestones.spec import Answer, Call

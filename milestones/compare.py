@@ -41,13 +41,17 @@ def numbers_agree(
     answers: Iterable[Answer], expected: Mapping[str, float], rel: float = 0.0
 ) -> Verdict:
     """Compare numeric answers with `expected` by call id, within a relative tolerance."""
+    wrong, n_asked = [], 0
     for answer in answers:
+        n_asked += 1
         right = expected[answer.call.id]
         if not is_number(answer.value):
-            return failed(f"{answer.call} returned {kind_of(answer.value)}; expected one number.")
-        if not math.isclose(answer.value, right, rel_tol=rel, abs_tol=0.0):
-            return failed(f"{answer.call} returned {how_far(answer.value, right)}.")
-    return passed()
+            wrong.append(f"{answer.call} returned {kind_of(answer.value)}; expected one number.")
+        elif not math.isclose(answer.value, right, rel_tol=rel, abs_tol=0.0):
+            wrong.append(f"{answer.call} returned {how_far(answer.value, right)}.")
+    if not wrong:
+        return passed()
+    return failed(wrong[0], f"{len(wrong)} of {n_asked} answers are not right.")
 
 
 def array_agrees(
@@ -66,8 +70,9 @@ def array_agrees(
     first = tuple(int(i) for i in np.argwhere(wrong)[0])
     where = first[0] if len(first) == 1 else first
     return failed(
-        f"{answer.call} is off in {int(wrong.sum()):,} of {wrong.size:,} values; the first is "
-        f"{what} {where}: {how_far(float(value[first]), float(expected[first]))}."
+        f"In {answer.call} the first is {what} {where}: "
+        f"{how_far(float(value[first]), float(expected[first]))}.",
+        f"Off in {int(wrong.sum()):,} of {wrong.size:,} values.",
     )
 
 

@@ -24,6 +24,7 @@ import jupytext
 import nbformat
 
 from grader.ask import Desk
+from grader.places import Places
 from grader.trouble import Trouble, problem
 from grader.wire import unpack
 from milestones.spec import Answer, Call
@@ -174,8 +175,7 @@ def answer_all(
     namespace: dict[str, Any], calls: Sequence[Call], questions: Path, slug: str
 ) -> dict[str, Answer]:
     """Put calls to a namespace of trusted functions, through the same packing as in a room."""
-    overlay = questions / slug / "data"
-    desk = Desk({"data": ROOT / "data", "questions": questions, "overlay": overlay})
+    desk = Desk(Places(ROOT / "data", questions, overlay=questions / slug / "data"))
     answers = {}
     for call in calls:
         packed = desk.ask(namespace, call)

@@ -102,8 +102,9 @@ def _logits_agree(answers: Answers, truth: Files, topic: str) -> Verdict:
         if verdict.passed:
             what = "(token, logit)" if right.ndim == 2 else "logit"
             verdict = array_agrees(answer, right, RTOL, what, ATOL)
+            verdict = failed(verdict.detail, _where(answer)) if not verdict.passed else verdict
         if not verdict.passed:
-            return failed(verdict.detail, verdict.remark or _where(answer))
+            return verdict
     return passed()
 
 

@@ -68,7 +68,7 @@ def test_an_array_that_differs_is_told_by_its_first_wrong_place() -> None:
     wrong[1, 2] *= 2
     verdict = array_agrees(Answer(CALL, wrong), right, rel=1e-9)
     assert not verdict.passed
-    assert "off in 1 of 12 values" in verdict.detail
+    assert verdict.remark == "Off in 1 of 12 values."
     assert "(1, 2): 14, which is 2 times" in verdict.detail
     for other in (right[:2], np.full_like(right, np.nan), -right):
         assert not array_agrees(Answer(CALL, other), right, rel=1e-9).passed

@@ -1,6 +1,7 @@
 """Milestone 6: its truth against whole numbers, its checks against junk and leaks."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -193,9 +194,26 @@ def test_predictions_that_differ_on_a_second_run_are_not_reproducible(
 ) -> None:
     answers = answers_of(split, near)
     reports = judged(split, Answers(answers, answers_of(split, near * 1.001)))
-    assert reports["usable_predictions"].outcome is Outcome.FAILED
-    assert "not reproducible" in reports["usable_predictions"].hint
-    assert judged(split, Answers(answers, answers))["usable_predictions"].points
+    assert reports["row_by_row"].outcome is Outcome.FAILED
+    assert "not reproducible" in reports["row_by_row"].hint
+    assert reports["step_error"].points  # what can be judged of one run is
+    assert judged(split, Answers(answers, answers))["row_by_row"].points
+
+
+def test_predictions_that_are_remembered_between_calls_show_in_the_other_order(
+    split: Path, near: np.ndarray
+) -> None:
+    first = answers_of(split, near)
+    # the second run is asked about single rows first, and those came out another way
+    second = {
+        call_id: replace(answer, value=np.asarray(answer.value) * 1.01)
+        if answer.call.topic == "apart"
+        else answer
+        for call_id, answer in first.items()
+    }
+    report = judged(split, Answers(first, second))["row_by_row"]
+    assert report.outcome is Outcome.FAILED
+    assert "remember nothing" in report.hint
 
 
 def test_a_prediction_one_tenth_off_earns_nothing_for_its_error(split: Path) -> None:
