@@ -99,9 +99,15 @@ def for_student(cell: LessonCell) -> str:
         case "exercise":
             return _stub(cell.source)
         case "written":
-            kept = [line for line in cell.source.splitlines() if line.startswith(("#", ">"))]
-            return "\n\n".join(line for line in kept)
+            return _prompts(cell.source)
     return cell.source
+
+
+def _prompts(source: str) -> str:
+    """Return the headings and the quoted prompts of a written cell, a blank line after each."""
+    blocks = [block.splitlines() for block in source.split("\n\n")]
+    kept = [[line for line in lines if line.startswith(("#", ">"))] for lines in blocks]
+    return "\n\n".join("\n".join(lines) for lines in kept if lines)
 
 
 def _definition(source: str) -> tuple[str, ast.FunctionDef | ast.Dict]:

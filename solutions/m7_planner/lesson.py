@@ -97,7 +97,22 @@ OFFERS = {gpu["gpu"]: gpu for gpu in CASE["gpus"]}
 # some 4 ms for launching the kernels of 64 layers: **about 35 ms**, well below 50. That is
 # 61 / 0.035 = 1,740 tokens a second. The case asks for 24 · 500 = 12,000, so 12,000 / 1,740 = 6.9:
 # **7 GPUs at least**, 8 to be safe, and 7 · 3.60 / (12,000 · 3600 / 1e6) = 25.2 / 43.2 =
-# **0.58 USD per million tokens** or a bit more. Each of these numbers is computed again below.
+# **0.58 USD per million tokens** or a bit more.
+#
+# The next cell does this arithmetic again with the numbers as they stand; your functions will
+# then do it for any workload, and the last part of the notebook for this one.
+
+# %%
+usable_gb, weights_gb = 0.92 * 141, 32.76
+a_token = 2 * 64 * 8 * 128 * 2
+a_request_gb = 6_000 * a_token / 1e9
+print(f"usable {usable_gb:.1f} GB, left {usable_gb - weights_gb:.1f} GB")
+print(f"a token {a_token:,} bytes, a request {a_request_gb:.3f} GB")
+print(f"requests {(usable_gb - weights_gb) / a_request_gb:.1f}, rounded down")
+print(f"reading weights {weights_gb / 4.8:.1f} ms, 61 caches {61 * a_request_gb / 4.8:.1f} ms")
+print(f"step about {(weights_gb + 61 * a_request_gb) / 4.8 / 0.85 + 4:.1f} ms")
+print(f"{61 / 0.035:,.0f} tokens a second, {24 * 500 / (61 / 0.035):.1f} GPUs")
+print(f"{7 * 3.60 / (12_000 * 3600 / 1e6):.2f} USD per million tokens")
 
 # %% [markdown]
 # ## The first wall: memory
@@ -652,7 +667,7 @@ trade.round(3)
 # put its figures into `capacity_plan` as plain numbers: three digits are enough. The grader asks
 # your planner the same questions and compares.
 
-# %% tags=["written"]
+# %% [markdown] tags=["written"]
 # ### Capacity plan: a 32B assistant
 #
 # > What is served, for whom, and what was promised?
@@ -670,7 +685,7 @@ trade.round(3)
 #
 # Memory limits it: the 62nd request does not fit, while the step is far from 50 ms. The A100 is
 # less than half the price by the hour, but after the weights it has room for 25 requests only, and
-# it is at the latency wall before that. The L40S cannot read the weights within 50 ms at all.
+# it is at the latency wall before that. On the L40S the step of a single request is too long.
 #
 # > How sure is it? Which headroom, chosen how?
 #

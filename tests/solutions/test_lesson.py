@@ -58,8 +58,12 @@ def test_what_is_no_single_documented_definition_is_no_exercise(source: str) -> 
 
 
 def test_a_written_cell_keeps_headings_and_prompts() -> None:
-    cell = LessonCell("written", "## The plan\n\n> Which GPU, and why?\n\nThe H200, because.")
-    assert for_student(cell) == "## The plan\n\n> Which GPU, and why?"
+    plan = (
+        "## The plan\n\n> Which GPU,\n> and why?\n\nThe H200, because.\n\n> What else?\n\nNothing."
+    )
+    assert for_student(LessonCell("written", plan)) == (
+        "## The plan\n\n> Which GPU,\n> and why?\n\n> What else?"
+    )
 
 
 @pytest.mark.parametrize("slug", milestones.SLUGS)
