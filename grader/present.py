@@ -47,6 +47,9 @@ def _print_milestone(milestone: MilestoneReport, console: Console) -> None:
     for error, cells in _by_error(milestone).items():
         line = Text(f"{cells} raised {error}", style="yellow")
         console.print(Padding(line, (0, 0, 0, 2)))
+    if milestone.cells:
+        note = Text("cells are counted from 0, text cells included", style="dim")
+        console.print(Padding(note, (0, 0, 0, 2)))
     for check in milestone.checks:
         _print_check(check, console)
     console.print()

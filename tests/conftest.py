@@ -24,15 +24,6 @@ def course() -> Path:
     return ROOT
 
 
-@pytest.fixture(scope="session")
-def shared(course: Path) -> Path:
-    """The measured data beside the repository; tests that need it skip without it."""
-    folder = course.parent / "shared"
-    if not folder.is_dir():
-        pytest.skip("needs the measured data in ../shared, which is not there")
-    return folder
-
-
 def _m2_split(folder: Path, kind: str) -> Split:
     write_questions(folder, SEED, 0, slugs=("m2_kv_bytes",))
     assert prove("m2_kv_bytes", folder).faults == ()
