@@ -134,10 +134,12 @@ print("KiB per token, by attention layout:")
 summary.round(1)
 
 # %% [markdown]
-# ## Three ways to make the cache cheaper
+# ## Ways to make the cache cheaper
 #
-# The cache is the resource that runs out, so serving systems attack it from three sides. They
-# multiply: each works on a different factor of the same product.
+# The cache is the resource that runs out, so models and serving systems save on it. Two of the
+# ideas below are factors of your formula, KV heads and bits, so their savings multiply. The last
+# two leave the bytes of a token alone: they keep tokens from being stored twice, or memory from
+# being set aside for tokens that are not there.
 #
 # | idea | what it changes | effect on one user's bytes | effect on many users |
 # |---|---|---|---|
@@ -151,8 +153,8 @@ summary.round(1)
 # ## From a real config file
 #
 # You rarely get the four numbers; you get a `config.json`, and every family spells them its own
-# way. `handout.md` beside this milestone's checks lists the spellings. The ideas, in the order a
-# careful reader asks:
+# way. `milestones/m2_kv_bytes/handout.md` lists the spellings. The ideas, in the order a careful
+# reader asks:
 #
 # 1. **Which part?** A multimodal config nests the language model in `text_config`.
 # 2. **Does it say something you cannot read?** Some keys change the cache in ways this milestone
@@ -171,7 +173,7 @@ summary.round(1)
 # A config that leaves one of these open is an error to report, never a number to guess. Gemma 2
 # shows why: its file gives a window and no word on which layers use it, and the code uses it in
 # every second layer. Read as a window for all 26 layers of the 2B model, 8,192 tokens come out a
-# third too small, and nothing warns you.
+# **third too small**, and nothing warns you. A cell below counts both readings.
 #
 # **Predict:** a 70B-class config at 32,768 tokens and 16 bits holds
 # 32,768 · 327,680 = **10,737,418,240 bytes** for one request.
@@ -305,6 +307,21 @@ llama_70b = {
     "num_key_value_heads": 8,
 }
 print(f"{kv_bytes_from_config(llama_70b, 32_768, 1, 16):,} bytes for one request of 32,768 tokens")
+
+# %%
+gemma_2b = {
+    "hidden_size": 2304,
+    "num_attention_heads": 8,
+    "num_hidden_layers": 26,
+    "num_key_value_heads": 4,
+    "head_dim": 256,
+    "sliding_window": 4096,
+}
+every_second = ["sliding_attention", "full_attention"] * 13
+as_run = kv_bytes_from_config({**gemma_2b, "layer_types": every_second}, 8_192, 1, 16)
+as_read = kv_bytes_from_config(gemma_2b, 8_192, 1, 16)  # the plan of layers is not in this file
+print(f"a window in every second layer: {as_run:>11,} bytes")
+print(f"a window in all 26 layers:      {as_read:>11,} bytes, {1 - as_read / as_run:.0%} too small")
 
 # %%
 # A sliding window stops the growth; a latent shrinks every token. One request, 16 bits.

@@ -433,8 +433,8 @@ def _refused(rng: np.random.Generator) -> list[Refusal]:
         (llama("num_key_value_heads", multi_query_attention=True), ("multi_query_group_num",)),
         (llama(kv_lora_rank=512), ("qk_rope_head_dim",)),
         (llama(layer_types=kinds(n_layers - 1, "telepathy")), ("layer_types",)),
-        (llama(layer_types=kinds(n_layers - 1)), ("layer_types", "num_hidden_layers")),
-        (llama(layer_types=kinds(n_layers + 1)), ("layer_types", "num_hidden_layers")),
+        (llama(layer_types=kinds(n_layers - 1)), ("layer_types", *keys.LAYERS)),
+        (llama(layer_types=kinds(n_layers + 1)), ("layer_types", *keys.LAYERS)),
         (llama(layer_types=kinds(n_layers - 1, "sliding_attention")), ("sliding_window",)),
         (
             llama(sliding_window=4_096, use_sliding_window=True, max_window_layers=n_layers // 2),
