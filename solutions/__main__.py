@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from importlib import import_module
 
 from grader.errors import BadInputError
 from milestones import UnknownMilestoneError
+
+INTERRUPTED = 130  # as a shell reports a command that Ctrl-C ended
 
 COMMANDS = {
     "render": ("solutions.render", "write the notebooks from their source, or check them"),
@@ -21,6 +24,8 @@ COMMANDS = {
     ),
 }
 
+WHOLE_OR_NOTHING = ("split", "release")  # what they make is there whole or not at all
+
 
 def main() -> int:
     """Run one command."""
@@ -31,16 +36,18 @@ def main() -> int:
         for command, (_, does) in COMMANDS.items():
             print(f"  {command:{width}}  {does}", file=sys.stderr)
         return 2
-    module = import_module(COMMANDS[name][0])
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # cleans up as Ctrl-C does
     try:
+        module = import_module(COMMANDS[name][0])
         return int(module.main(sys.argv[2:]))
     except (BadInputError, UnknownMilestoneError) as error:
         print(f"{name}: {error}", file=sys.stderr)
     except OSError as error:
         print(f"{name}: {error.filename}: {error.strerror}", file=sys.stderr)
     except KeyboardInterrupt:
-        print(f"\n{name}: interrupted", file=sys.stderr)
-        return 130
+        outcome = "stopped, nothing was written" if name in WHOLE_OR_NOTHING else "interrupted"
+        print(f"\n{name}: {outcome}", file=sys.stderr)
+        return INTERRUPTED
     return 2
 
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 import os
+import signal
+from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,7 @@ import milestones
 from milestones.runs import COLUMNS, LABELS, RAW_COLUMNS
 from milestones.spec import Files
 from solutions.exam import public_runs
+from solutions.instructor_runs import OwnRuns
 from solutions.proof import Proof, prove
 from solutions.world.figures import REQUIRED, Figures, Required
 from solutions.world.tune import read_tuned
@@ -33,6 +37,7 @@ class Certificate:
     repeated_rows: int
     top_rank_correlation: tuple[str, str, float]
     faults: tuple[str, ...]
+    own: OwnRuns | None = None
 
     def as_json(self) -> dict[str, Any]:
         """Return the certificate as it is written into the split."""
@@ -40,6 +45,13 @@ class Certificate:
         return {
             "schema": 1,
             "fair": not self.faults,
+            "runs": None
+            if self.own is None
+            else {
+                "file_sha256": self.own.file_sha256,
+                "figures_required": False,
+                "public_rows_dropped": self.own.dropped,
+            },
             "figures": {
                 band.name: {
                     "what": band.sentence,
@@ -71,20 +83,21 @@ class Certificate:
         }
 
 
-def certify(folder: Path, runs: pd.DataFrame, train: pd.DataFrame | None = None) -> Certificate:
+def certify(folder: Path, runs: pd.DataFrame, own: OwnRuns | None = None) -> Certificate:
     """Measure and prove everything about a split whose questions and truth are written.
 
-    With an instructor's own `train`, figures are measured against it and reported, not required.
+    With an instructor's `own` training runs, figures are measured against them and reported, not
+    required.
     """
-    required = train is None
+    own = None if own is None or own.train is None else own
+    required = own is None
+    train = public_runs("train") if own is None or own.train is None else own.train
     with _pool() as pool:
         slow_first = sorted(milestones.SLUGS, key=lambda slug: slug < "m5")
         waiting: dict[str, Future[Proof]] = {
             slug: pool.submit(prove, slug, folder, margins=required) for slug in slow_first
         }
-        figures_waiting = pool.submit(
-            _measure, public_runs("train") if train is None else train, runs
-        )
+        figures_waiting = pool.submit(_measure, train, runs)
         proofs = tuple(waiting[slug].result() for slug in milestones.SLUGS)
         figures = figures_waiting.result()
     repeated = repeated_rows(folder, runs)
@@ -100,7 +113,7 @@ def certify(folder: Path, runs: pd.DataFrame, train: pd.DataFrame | None = None)
             faults.append(f"{top[0]} alone nearly orders {top[1]}: rank correlation {top[2]:.3f}")
     if repeated:
         faults.append(f"{repeated} questions repeat a public row")
-    return Certificate(figures, proofs, repeated, top, tuple(faults))
+    return Certificate(figures, proofs, repeated, top, tuple(faults), own)
 
 
 def _measure(train: pd.DataFrame, test: pd.DataFrame) -> dict[str, float]:
@@ -112,24 +125,44 @@ def _outside(band: Required, value: float) -> str:
     return f"{band.name} is {value:.4f}, outside {band.low:g} to {band.high:g}"
 
 
-def _pool() -> ProcessPoolExecutor:
+@contextmanager
+def _pool() -> Iterator[ProcessPoolExecutor]:
+    """Give a pool whose workers end with the work: at once when it is stopped."""
     # One thread a process: two LightGBM fits side by side would spin against each other.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-    return ProcessPoolExecutor(WORKERS, mp_context=get_context("spawn"))
+    before = set(active_children())
+    pool = ProcessPoolExecutor(
+        WORKERS,
+        mp_context=get_context("spawn"),
+        # A Ctrl-C reaches every process of the terminal; one of them answers it, in one sentence.
+        initializer=signal.signal,
+        initargs=(signal.SIGINT, signal.SIG_IGN),
+    )
+    try:
+        yield pool
+    except BaseException:
+        pool.shutdown(wait=False, cancel_futures=True)
+        for worker in set(active_children()) - before:
+            worker.terminate()
+            worker.join()
+        raise
+    pool.shutdown()
 
 
 def repeated_rows(folder: Path, runs: pd.DataFrame) -> int:
     """Return how many question rows of the split stand, label aside, in the public data.
 
-    The public split asks about the validation runs themselves, `runs`: there only its labelled
-    tables must keep clear of them.
+    An overlay of training runs (`data/`) asks nothing. The public split asks about the validation
+    runs themselves, `runs`: there only its labelled tables must keep clear of them.
     """
     asked = [column for column in COLUMNS if column not in (*LABELS, "run_id")]
     validation = public_runs("validation")
     is_public = validation["run_id"].isin(runs["run_id"]).all()
     found = 0
     for path in sorted((folder / "questions").rglob("*.csv")):
+        if path.parent.name == "data":
+            continue
         table = Files(path.parent).table(path.name)
         if not set(asked) <= set(table.columns):
             continue

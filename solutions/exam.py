@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import json
 import shutil
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -16,6 +19,7 @@ import pandas as pd
 
 import milestones
 from grader import __version__
+from grader.errors import BadInputError
 from grader.judge import Mistake, mistake_as_json, probe
 from grader.split import SCHEMA, file_hashes
 from milestones.runs import LABELS
@@ -29,6 +33,47 @@ from solutions.world.draw import draw_hidden, write_csv
 MODEL_MILESTONES = ("m5_roofline", "m6_memory_traffic")
 SEED_BYTES = 32
 COMMITMENT_PREFIX = b"kv-capacity split seed\n"
+
+
+def number_from(least: int) -> Callable[[str], int]:
+    """Return the type of a command's option that takes whole numbers from `least` on."""
+
+    def number(text: str) -> int:
+        if not text.strip().isdecimal() or int(text) < least:
+            raise argparse.ArgumentTypeError(f"expected a whole number from {least} on: {text!r}")
+        return int(text)
+
+    return number
+
+
+@contextmanager
+def building_beside(out: Path) -> Iterator[Path]:
+    """Give a private place to build `out` in, on its own file system; it is gone afterwards.
+
+    What is built moves out by a rename, so that `out` is there whole or not at all; two commands
+    at once never share a place. Parents of `out` that were made for it go again if it is not.
+
+    Raises:
+        BadInputError: nothing can be written beside `out`.
+    """
+    new = [parent for parent in out.parents if not parent.exists()]
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        private = Path(tempfile.mkdtemp(".building", f".{out.name}.", out.parent))
+    except OSError as error:
+        _remove_empty(new)
+        raise BadInputError(f"{out.parent}: cannot be written to: {error.strerror}") from None
+    try:
+        yield private / out.name  # a folder within, so that it gets ordinary permissions
+    finally:
+        shutil.rmtree(private, ignore_errors=True)
+        _remove_empty(new)
+
+
+def _remove_empty(folders: Sequence[Path]) -> None:
+    for folder in folders:
+        with suppress(OSError):
+            folder.rmdir()
 
 
 def named_mistakes(slug: str) -> tuple[NamedMistake, ...]:

@@ -58,6 +58,9 @@ def read_lesson(slug: str) -> tuple[LessonCell, ...]:
         known = tags & {"given", "exercise", "written"}
         if tags != known or len(tags) > 1:
             raise ValueError(f"{slug}: a cell has the tags {tags}; see solutions/lesson.py")
+        if ("written" in tags) != (plain == "markdown") and tags:
+            # Its text would reach students: what is cut of a cell goes by its tag.
+            raise ValueError(f"{slug}: a {plain} cell is tagged {next(iter(tags))}")
         cells.append(LessonCell(next(iter(known), plain), cell.source))
     return tuple(cells)
 

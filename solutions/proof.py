@@ -39,7 +39,7 @@ def prove(slug: str, folder: Path, *, margins: bool = True) -> Proof:
     """Judge the solved, the blank and every mistaken notebook of a milestone on a split.
 
     Stores the mistakes' answers beside the truth on the way. Without `margins` (an instructor's
-    own runs) the reference's figures are reported, not required.
+    own runs) figures are reported, not required: the reference's, and what they tell of mistakes.
     """
     started = time.perf_counter()
     milestone = milestones.load(slug)
@@ -61,7 +61,7 @@ def prove(slug: str, folder: Path, *, margins: bool = True) -> Proof:
     for mistake in named_mistakes(slug):
         reports = judged(mistaken[mistake.name])
         caught[mistake.name] = _failed(reports)
-        faults += _mistake_faults(mistake, reports)
+        faults += _mistake_faults(mistake, reports, margins)
     faults += _unnamed_checks(milestone, named_mistakes(slug))
     seconds = time.perf_counter() - started
     return Proof(slug, tuple(f"{slug}: {f}" for f in faults), reference, caught, seconds)
@@ -109,7 +109,9 @@ def _blank_faults(reports: Sequence[CheckReport]) -> list[str]:
     ]
 
 
-def _mistake_faults(mistake: NamedMistake, reports: Sequence[CheckReport]) -> list[str]:
+def _mistake_faults(
+    mistake: NamedMistake, reports: Sequence[CheckReport], margins: bool
+) -> list[str]:
     faults = []
     by_name = {report.name: report for report in reports}
     if mistake.caught_by not in by_name:
@@ -119,7 +121,11 @@ def _mistake_faults(mistake: NamedMistake, reports: Sequence[CheckReport]) -> li
         faults.append(f"the mistake {mistake.name} is {catcher.outcome} on {mistake.caught_by}")
     elif mistake.hint not in catcher.hint:
         faults.append(f"the mistake {mistake.name} does not read its hint, but: {catcher.hint}")
-    surprises = [name for name in _failed(reports) if name not in mistake.checks]
+    surprises = [
+        name
+        for name in _failed(reports)
+        if name not in mistake.checks and (margins or by_name[name].figure is None)
+    ]
     if surprises:
         faults.append(f"the mistake {mistake.name} also fails {', '.join(surprises)}")
     faults += [

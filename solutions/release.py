@@ -15,6 +15,7 @@ from pathlib import Path
 import milestones
 from grader import __version__
 from grader.errors import BadInputError
+from solutions.exam import building_beside
 from solutions.lesson import ROOT
 from solutions.render import blank_paths, solved_path
 from solutions.verify import COURSE_POINTS, leaks
@@ -36,35 +37,62 @@ NOT_RELEASED = re.compile("<!-- not in a release -->\n.*?<!-- end -->\n+", re.DO
 
 
 def main(argv: list[str]) -> int:
-    """Make the student repository in DIR and prove it there."""
+    """Make the student repository, prove it, and put it in place as DIR."""
     parser = argparse.ArgumentParser("python -m solutions release", description=__doc__)
-    parser.add_argument("folder", metavar="DIR", type=Path)
-    args = parser.parse_args(argv)
-    make(args.folder)
-    for sentence in prove_release(args.folder):
+    parser.add_argument(
+        "folder", metavar="DIR", type=Path, help="a new folder, or a clone of the last release"
+    )
+    folder = parser.parse_args(argv).folder.resolve()
+    refuse(folder)
+    with building_beside(folder) as built:
+        make(built)
+        sentences = prove_release(built)
+        put_in_place(built, folder)
+    for sentence in sentences:
         print(sentence)
-    print(f"{args.folder} is the student repository of version {__version__}.")
+    print(f"{folder} is the student repository of version {__version__}.")
     return 0
 
 
-def make(folder: Path) -> None:
-    """Copy the student's part of the repository into a new or empty folder.
+def refuse(folder: Path) -> None:
+    """Refuse a place where a release would cost something or end up in the next release.
 
     Raises:
-        BadInputError: the folder holds something, or a solution's line stands in a student's file.
+        BadInputError: DIR lies in a tree that is copied, is a file, or holds what would be lost.
     """
-    if folder.exists() and any(folder.iterdir()):
+    if any(folder.is_relative_to(ROOT / name) for name in KEPT):
+        raise BadInputError(f"{folder}: lies in the repository that is released; name another DIR")
+    if folder.is_file():
+        raise BadInputError(f"{folder}: is a file; name a new folder, nothing was changed")
+    if not folder.exists() or not any(folder.iterdir()):
+        return
+    if not (folder / ".git").exists():
         raise BadInputError(f"{folder}: is not empty; name a new folder, nothing was changed")
-    for sentence in leaks():
-        raise BadInputError(sentence)
-    folder.mkdir(parents=True, exist_ok=True)
-    clutter = shutil.ignore_patterns("__pycache__", ".*_cache", ".ipynb_checkpoints")
-    for name in KEPT:
-        source = ROOT / name
-        if source.is_dir():
-            shutil.copytree(source, folder / name, ignore=clutter)
-        else:
-            shutil.copy2(source, folder / name)
+    tracked = git(folder, "ls-files", "-z").split("\0")
+    if any(name.startswith("solutions/") for name in tracked):
+        raise BadInputError(f"{folder}: holds solutions/; name a clone of the students' repository")
+    if tracked != [""] and "milestones/__init__.py" not in tracked:
+        raise BadInputError(f"{folder}: is a clone of something else than a students' repository")
+    if git(folder, "status", "--porcelain", "--ignored"):
+        raise BadInputError(
+            f"{folder}: holds files or changes that are not committed there, see git status "
+            "--ignored; commit or remove them, nothing was changed"
+        )
+
+
+def make(folder: Path) -> None:
+    """Copy the student's part of the repository into a new folder: what git tracks of it.
+
+    Raises:
+        BadInputError: a solution's line stands in a student's file, or git cannot be asked.
+    """
+    files = tracked_files()
+    folder.mkdir()
+    for name in files:
+        if not (ROOT / name).is_file():
+            raise BadInputError(f"{name}: git tracks it, but it is not there; restore or commit it")
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / name, folder / name)
     for slug in milestones.SLUGS:  # a maintainer's own attempts stay at home
         shutil.copyfile(blank_paths(slug)[1], folder / "notebooks" / f"{slug}.ipynb")
     for stray in set((folder / "notebooks").iterdir()) - {
@@ -73,6 +101,62 @@ def make(folder: Path) -> None:
         stray.unlink()
     readme = NOT_RELEASED.sub("", (ROOT / "README.md").read_text(encoding="utf-8"))
     (folder / "README.md").write_text(readme, encoding="utf-8", newline="\n")
+    copied = sorted(path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
+    for sentence in leaks(folder, copied):
+        raise BadInputError(sentence)
+
+
+def tracked_files() -> list[str]:
+    """Return the paths that a release copies: those that git tracks of what is kept.
+
+    What merely lies around stays at home: half of a split with its truth, a seed, an attempt.
+
+    Raises:
+        BadInputError: the repository is no git checkout.
+    """
+    found = git(ROOT, "ls-files", "-z", "--", *KEPT).split("\0")[:-1]
+    if not found:
+        raise BadInputError(f"{ROOT}: git tracks nothing here; a release is made from a checkout")
+    return found
+
+
+def git(folder: Path, *args: str) -> str:
+    """Return what git says about a folder.
+
+    Raises:
+        BadInputError: there is no git, or the folder is no checkout.
+    """
+    try:
+        run = subprocess.run(
+            ["git", *args], cwd=folder, capture_output=True, encoding="utf-8", check=False
+        )
+    except FileNotFoundError:
+        raise BadInputError("a release asks git which files are tracked; install git") from None
+    if run.returncode != 0:
+        raise BadInputError(
+            f"{folder}: is not a git checkout that git can read ({run.stderr.strip()[:200]}); "
+            "a release is made from a clone, of the files that git tracks"
+        )
+    return run.stdout
+
+
+def put_in_place(built: Path, folder: Path) -> None:
+    """Move what was built to DIR; of a clone everything but `.git` is replaced, or nothing."""
+    if not folder.exists():
+        built.rename(folder)
+        return
+    old = built.parent / "replaced"
+    old.mkdir()
+    moves = [(path, old / path.name) for path in folder.iterdir() if path.name != ".git"]
+    moves += [(path, folder / path.name) for path in built.iterdir()]
+    try:
+        for source, target in moves:
+            source.rename(target)
+    except BaseException:
+        for source, target in reversed(moves):
+            if target.exists() and not source.exists():
+                target.rename(source)
+        raise
 
 
 def prove_release(folder: Path) -> list[str]:

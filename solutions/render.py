@@ -11,6 +11,7 @@ import nbformat
 from nbconvert.preprocessors import ExecutePreprocessor
 
 import milestones
+from grader.errors import BadInputError
 from solutions.lesson import ROOT, notebook_text, solved_notebook, student_notebook
 
 CELL_TIMEOUT_S = 600  # wall seconds for one cell of ours on a slow machine
@@ -31,19 +32,43 @@ def solved_path(slug: str) -> Path:
 
 def drift(slug: str) -> list[str]:
     """Return a sentence for each committed notebook that differs from what its source gives."""
-    blank = notebook_text(student_notebook(slug))
+    blank, solved = made(slug)
     found = [
         f"{path.relative_to(ROOT)} differs from its source; run: python -m solutions render {slug}"
         for path in blank_paths(slug)
-        if not path.exists() or path.read_bytes() != blank.encode()
+        if not path.exists() or path.read_bytes() != notebook_text(blank).encode()
     ]
     path = solved_path(slug)
-    if not path.exists() or _sources(nbformat.read(path, 4)) != _sources(solved_notebook(slug)):
+    if _committed_sources(path) != _sources(solved):
         found.append(
             f"{path.relative_to(ROOT)} differs from its source; "
             f"run: python -m solutions render --execute {slug}"
         )
     return found
+
+
+def made(slug: str) -> tuple[nbformat.NotebookNode, nbformat.NotebookNode]:
+    """Return the blank and the solved notebook that a lesson gives.
+
+    Raises:
+        BadInputError: the lesson is no lesson; the message says where.
+    """
+    try:
+        return student_notebook(slug), solved_notebook(slug)
+    except SyntaxError as error:
+        line = (error.text or "").strip()
+        problem = f"{error.msg}, in an exercise cell, at {line!r}"
+    except ValueError as error:
+        problem = str(error)
+    raise BadInputError(f"solutions/{slug}/lesson.py: {problem}")
+
+
+def _committed_sources(path: Path) -> list[tuple[str, str, str]] | None:
+    """Return the sources of a notebook that lies there; None where none can be read."""
+    try:
+        return _sources(nbformat.read(path, 4))
+    except (OSError, ValueError, KeyError, AttributeError, nbformat.ValidationError):
+        return None
 
 
 def _sources(notebook: nbformat.NotebookNode) -> list[tuple[str, str, str]]:
@@ -76,7 +101,7 @@ def main(argv: list[str]) -> int:
         print("\n".join(found) or "Every notebook is what its source gives.")
         return 1 if found else 0
     for slug in slugs:
-        text = notebook_text(student_notebook(slug))
+        text = notebook_text(made(slug)[0])
         for path in blank_paths(slug):
             path.parent.mkdir(exist_ok=True)
             path.write_text(text, encoding="utf-8", newline="\n")

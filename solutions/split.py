@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import secrets
-import shutil
 import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
+import pandas as pd
+
 from grader.errors import BadInputError
 from grader.split import SCHEMA, file_hashes
 from milestones.spec import Files
 from solutions.certify import Certificate, certify
-from solutions.exam import SEED_BYTES, write_manifest, write_questions
-from solutions.instructor_runs import OwnRuns, read_runs
+from solutions.exam import (
+    SEED_BYTES,
+    building_beside,
+    public_runs,
+    write_manifest,
+    write_questions,
+)
+from solutions.instructor_runs import OwnRuns, read_runs, without_public
 from solutions.lesson import ROOT
 
 MAX_DRAWS = 10  # at less than 5 % refusals, ten in a row mean that something is wrong
@@ -32,10 +40,15 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--seed-file", metavar="FILE", type=Path, help="a file of 64 hex digits")
     parser.add_argument("--runs", metavar="FILE", type=Path, help="a CSV of your own labelled runs")
     args = parser.parse_args(argv)
+    if args.public and (args.seed_file or args.runs):
+        parser.error("--public has a seed and runs of its own: leave out --seed-file and --runs")
     started = time.perf_counter()
-    made = _make_public() if args.public else _make_hidden(args.out, args.seed_file, args.runs)
+    if args.public:
+        made = _make_public()
+    else:
+        made = _make_hidden(args.out.resolve(), args.seed_file, args.runs)
     if made is None:
-        print(f"split: no fair draw in {MAX_DRAWS}; nothing was written", file=sys.stderr)
+        print("split: no fair draw; nothing was written", file=sys.stderr)
         return 1
     print(f"Done in {time.perf_counter() - started:.1f} s, {made.refused} draws refused.")
     return 0
@@ -57,13 +70,15 @@ def _make_hidden(out: Path, seed_file: Path | None, runs_file: Path | None) -> M
         raise BadInputError(f"{kept_seed}: is there already; move it, or pass it as --seed-file")
     seed = secrets.token_bytes(SEED_BYTES) if seed_file is None else read_seed(seed_file)
     own = None if runs_file is None else read_runs(runs_file)
-    out.absolute().parent.mkdir(parents=True, exist_ok=True)
-    made = make(out, "hidden", seed, own)
+    if own is not None:
+        public = pd.concat([public_runs("train"), public_runs("validation")])
+        own = without_public(own, public)
+        if own.dropped:
+            print(f"{own.dropped} runs stand in the public data; they are not asked about.")
+    made = make(out, "hidden", seed, own, kept_seed if seed_file is None else None)
     if made is None:
         return None
     if seed_file is None:
-        kept_seed.touch(mode=0o600)
-        kept_seed.write_text(seed.hex() + "\n", encoding="utf-8")
         print(f"The seed is in {kept_seed}; keep it secret until you reveal it.")
     print(f"The split is in {out}; its certificate beside its MANIFEST.")
     return made
@@ -103,28 +118,63 @@ def read_seed(path: Path) -> bytes:
     return seed
 
 
-def make(out: Path, kind: str, seed: bytes, own: OwnRuns | None) -> Made | None:
+def make(
+    out: Path, kind: str, seed: bytes, own: OwnRuns | None, kept_seed: Path | None = None
+) -> Made | None:
     """Draw until a split is fair, then put it in place; None when no draw was.
 
-    With given runs only the questions beside them are drawn again.
+    With given runs only the questions beside them are drawn again, and only while that changes
+    anything. The seed, where it is kept, is written first: no split is ever without its seed.
     """
-    building = out.with_name(f".{out.name}.building")
-    try:
+    with building_beside(out) as building:
+        before: tuple[str, ...] = ()
         for attempt in range(MAX_DRAWS):
             drawn = write_questions(building, seed, attempt, own)
-            certificate = certify(building, drawn, None if own is None else own.train)
-            if certificate.faults:
-                print(f"Draw {attempt + 1} is refused:", file=sys.stderr)
-                for fault in certificate.faults:
-                    print(f"  {fault}", file=sys.stderr)
-                continue
-            content = certificate.as_json() | {"draws_refused": attempt}
-            text = json.dumps(content, indent=1) + "\n"
-            (building / "certificate.json").write_text(text, encoding="utf-8", newline="\n")
-            write_manifest(building, kind, seed, attempt)
-            shutil.rmtree(out, ignore_errors=True)
-            building.rename(out)
-            return Made(certificate, attempt)
+            certificate = certify(building, drawn, own)
+            if not certificate.faults:
+                content = certificate.as_json() | {"draws_refused": attempt}
+                text = json.dumps(content, indent=1) + "\n"
+                (building / "certificate.json").write_text(text, encoding="utf-8", newline="\n")
+                write_manifest(building, kind, seed, attempt)
+                put_in_place(building, out, seed, kept_seed)
+                return Made(certificate, attempt)
+            print(f"Draw {attempt + 1} is refused:", file=sys.stderr)
+            for fault in certificate.faults:
+                print(f"  {fault}", file=sys.stderr)
+            lasting = sorted(set(certificate.faults) & set(before))
+            if own is not None and lasting:
+                print(f"It lies in the runs: drawn again, still {lasting[0]}", file=sys.stderr)
+                return None
+            before = certificate.faults
         return None
-    finally:
-        shutil.rmtree(building, ignore_errors=True)
+
+
+def put_in_place(building: Path, out: Path, seed: bytes, kept_seed: Path | None) -> None:
+    """Write the seed, then move the split to `out`, in place of what is there; or do neither."""
+    old = building.with_name("replaced")
+    if kept_seed is not None:
+        write_seed(kept_seed, seed)
+    try:
+        if out.exists():
+            out.rename(old)
+        building.rename(out)
+    except BaseException:
+        if old.exists() and not out.exists():
+            old.rename(out)
+        if kept_seed is not None:
+            kept_seed.unlink(missing_ok=True)
+        raise
+
+
+def write_seed(path: Path, seed: bytes) -> None:
+    """Write a seed into a new file that only its owner can read.
+
+    Raises:
+        BadInputError: the file is there already.
+    """
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        raise BadInputError(f"{path}: is there already; move it, nothing was changed") from None
+    with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
+        file.write(seed.hex() + "\n")

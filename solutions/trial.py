@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 import milestones
-from solutions.exam import SEED_BYTES, write_questions
+from solutions.exam import SEED_BYTES, number_from, write_questions
 from solutions.proof import Proof, prove
 
 
@@ -16,7 +16,7 @@ def main(argv: list[str]) -> int:
     """Draw a throwaway split and print what each mistake fails and what is unfair."""
     parser = argparse.ArgumentParser("python -m solutions trial", description=__doc__)
     parser.add_argument("milestone", nargs="+", help="5, m5 or the slug")
-    parser.add_argument("--seed", type=int, help="a small number, to draw the same split again")
+    parser.add_argument("--seed", type=number_from(0), help="a small number, to draw again")
     args = parser.parse_args(argv)
     seed = (
         secrets.token_bytes(SEED_BYTES)

@@ -19,7 +19,7 @@ import pandas as pd
 from solutions.draft import Draft, Source
 from solutions.m7_planner.case import what_ifs
 from solutions.world.gpus import Gpu, gpus_of_runs
-from solutions.world.shapes import twin_key
+from solutions.world.shapes import shapes_of, twin_key
 from solutions.world.step import step_ms
 
 FloatArray = npt.NDArray[np.float64]
@@ -32,6 +32,7 @@ N_TOO_SLOW = 12  # the fastest GPU offered misses max_step_ms with a single requ
 MEMORY_FRACTION = 0.92
 MOST_REQUESTS = 256
 SHORTEST = 512  # tokens of prompt and output together
+LONGEST = 32_768  # tokens: the longest context of the course's runs
 CLEAR_OF_INTEGER = 1e-6  # relative, so that any order of arithmetic gives the same count
 CLEAR_OF_IMPOSSIBLE = 1.25  # a step 25 % slower still holds, where anything holds
 CLEAR_OF_POSSIBLE = 1.15  # a step 15 % faster still fails, where nothing holds
@@ -177,11 +178,24 @@ def _draw_settings(rng: np.random.Generator, source: Source) -> list[Setting]:
     is_unseen = ~twin_key(shapes).isin(trained).to_numpy()
     pools = [_records(pool) for pool in (shapes[is_unseen], shapes[~is_unseen]) if len(pool)]
     largest = _records(shapes.sort_values("params_b", kind="stable").tail(8))
+    catalog = _catalog()
     n_that_fit = N_WORKLOADS - N_TOO_LARGE
     return [
-        _setting(rng, _turn(pools if i < n_that_fit else [largest], i), fits=i < n_that_fit)
+        _setting(rng, [*_turn(pools, i), *catalog], fits=True)
+        if i < n_that_fit
+        else _setting(rng, [*_turn([largest], i), *catalog[::-1]], fits=False)
         for i in range(N_WORKLOADS)
     ]
+
+
+def _catalog() -> list[Shape]:
+    """Return the public shapes, smallest first: what an instructor's own runs may lack.
+
+    Runs of small models alone hold no shape that is too large, and of one tiny model maybe none
+    that fills a GPU; shapes of the runs go first, so drawn runs hardly ever come to these.
+    """
+    shapes = shapes_of("train").rename(columns={"max_context": "longest"})
+    return _records(shapes.assign(longest=shapes["longest"].clip(upper=LONGEST)))
 
 
 def _shapes(runs: pd.DataFrame) -> pd.DataFrame:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -10,10 +11,17 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from grader.errors import BadInputError
 from solutions.world.draw import draw_hidden, draw_public, write_csv
 from solutions.world.figures import REQUIRED, Figures, Required
 from solutions.world.gpus import DATA
-from solutions.world.measured import COMPOSED_SOURCE, HELD_ASIDE, as_runs, out_of_scope
+from solutions.world.measured import (
+    COMPOSED_SOURCE,
+    HELD_ASIDE,
+    as_runs,
+    out_of_scope,
+    read_measured,
+)
 from solutions.world.step import step_parts
 from solutions.world.tune import N_TRIALS, TUNED_FILE, read_tuned, tune, write_tuned
 
@@ -35,8 +43,11 @@ def main(argv: list[str]) -> int:
         chosen = parser.parse_args(argv)
     except SystemExit as stop:
         return int(stop.code or 0)
-    if chosen.sets < 1 or chosen.trials < 1:
-        print("--sets and --trials take a number of 1 or more")
+    if chosen.sets < 1 or chosen.trials < 1 or chosen.seed < 0:
+        print(
+            "world: --sets and --trials take a number of 1 or more, --seed one of 0 or more",
+            file=sys.stderr,
+        )
         return 2
     if chosen.write:
         return _write()
@@ -116,11 +127,11 @@ def _band(required: Required) -> str:
 def _compare(path: Path) -> int:
     """Print how far the noise-free world lies from the measured rows of one file."""
     try:
-        measured = pd.read_csv(path)
-        reason = out_of_scope(measured)
-    except (OSError, ValueError, KeyError) as problem:
-        print(f"cannot read measured steps from {path.name}: {problem}")
+        measured = read_measured(path)
+    except BadInputError as problem:
+        print(f"world: cannot read measured steps from {problem}", file=sys.stderr)
         return 2
+    reason = out_of_scope(measured)
     print(f"== {path.name}: {len(measured):,} rows")
     inside = measured[reason == ""]
     if inside.empty:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
+from grader.errors import BadInputError
 from solutions.world.gpus import gpus_of_runs
 from solutions.world.shapes import SHAPE_COLUMNS, read_catalog
 
@@ -46,7 +48,37 @@ GPU_NAME = {
 WEIGHT_BITS = {"bfloat16": 16, "bf16": 16, "fp16": 16, "fp8": 8, "int8_wo": 8, "int4_wo": 4}
 KV_BITS = {"bfloat16": 16, "bf16": 16, "fp16": 16, "fp8": 8}
 
+NAMES = ("source", "framework", "model", "gpu", "weight_dtype", "kv_dtype")
+NUMBERS = ("tp", "batch", "context_len", "decode_step_ms")
+
 COMPOSED_SOURCE = "aiconfigurator-core-0.12.0"
+
+
+def read_measured(path: Path) -> pd.DataFrame:
+    """Read a file of measured steps, every row of which can be compared.
+
+    Raises:
+        BadInputError: the file, a column or a number is not what it must be; it says which.
+    """
+    try:
+        measured = pd.read_csv(path, dtype=dict.fromkeys(NAMES, str))
+    except OSError as error:
+        raise BadInputError(f"{path}: cannot be read: {error.strerror}") from None
+    except ValueError as error:
+        raise BadInputError(f"{path}: cannot be read as a CSV: {error}") from None
+    missing = [name for name in (*NAMES, *NUMBERS) if name not in measured.columns]
+    if missing:
+        raise BadInputError(f"{path}: has no column {', '.join(missing)}")
+    for name in NUMBERS:
+        numbers = pd.to_numeric(measured[name], errors="coerce")
+        bad = ~(np.isfinite(numbers) & (numbers > 0)).to_numpy()
+        if bad.any():
+            found, line = measured[name][bad].tolist()[0], int(np.argmax(bad)) + 2
+            raise BadInputError(
+                f"{path}, line {line}: {name} is {str(found)!r}, expected a positive number"
+            )
+        measured[name] = numbers
+    return measured
 
 
 def out_of_scope(measured: pd.DataFrame) -> pd.Series:
@@ -124,5 +156,5 @@ def as_runs(measured: pd.DataFrame) -> pd.DataFrame:
 
 def read_in_scope(path: Path) -> pd.DataFrame:
     """Read a measured file and keep the rows the world speaks about, as runs."""
-    measured = pd.read_csv(path)
+    measured = read_measured(path)
     return as_runs(measured[out_of_scope(measured) == ""])

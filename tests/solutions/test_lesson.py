@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import ast
 import json
+from pathlib import Path
 
 import nbformat
 import pytest
 
 import milestones
+from grader.errors import BadInputError
+from solutions import lesson, render
 from solutions.lesson import (
     LessonCell,
     Reference,
@@ -64,6 +67,50 @@ def test_a_written_cell_keeps_headings_and_prompts() -> None:
     assert for_student(LessonCell("written", plan)) == (
         "## The plan\n\n> Which GPU,\n> and why?\n\n> What else?"
     )
+
+
+def lesson_of(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Write a lesson of a course of its own; return its slug."""
+    folder = tmp_path / "solutions" / "m2_kv_bytes"
+    folder.mkdir(parents=True)
+    (folder / "lesson.py").write_text(text)
+    monkeypatch.setattr(lesson, "ROOT", tmp_path)
+    monkeypatch.setattr(render, "ROOT", tmp_path)
+    return folder.name
+
+
+@pytest.mark.parametrize(
+    ("cell", "kind"),
+    [
+        ('# %% tags=["written"]\nanswer = "The H200, because it is the fastest"', "code"),
+        ('# %% [markdown] tags=["exercise"]\n# The H200', "markdown"),
+    ],
+)
+def test_a_cell_whose_tag_would_not_cut_its_solution_is_refused(
+    cell: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slug = lesson_of(cell, tmp_path, monkeypatch)
+    with pytest.raises(ValueError, match=f"a {kind} cell is tagged"):
+        read_lesson(slug)
+
+
+def test_a_lesson_with_a_syntax_error_is_told_in_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slug = lesson_of('# %% tags=["exercise"]\ndef f(:\n    pass', tmp_path, monkeypatch)
+    with pytest.raises(BadInputError, match=r"solutions/m2_kv_bytes/lesson\.py: .*'def f\(:'"):
+        drift(slug)
+
+
+@pytest.mark.parametrize("content", ["{", "[]", "{}", '{"cells": []}', "\xff"])
+def test_a_broken_solved_notebook_is_drift(
+    content: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slug = lesson_of("# %% [markdown]\n# text", tmp_path, monkeypatch)
+    path = render.solved_path(slug)
+    path.parent.mkdir()
+    path.write_bytes(content.encode("latin-1"))
+    assert drift(slug)[-1].startswith(f"solutions/solved/{slug}.ipynb differs from its source")
 
 
 @pytest.mark.parametrize("slug", milestones.SLUGS)
