@@ -9,8 +9,9 @@
 # the traffic that you know and let it find out only what is left. This notebook sets one beside
 # the other, on models that nobody has benchmarked.
 #
-# **You will write** `traffic_features`, `fit_step_time` and `predict_step_ms`. **Check your work**
-# at any time with `grader check 6` in a terminal.
+# **You will write** `traffic_features`, `fit_step_time` and `predict_step_ms`, with
+# `predict_with_columns` on the way. **Check your work** at any time with `grader check 6` in a
+# terminal.
 
 # %% tags=["given"]
 import json
