@@ -327,11 +327,11 @@ plt.show()
 # %% [markdown]
 # The line explains about 0.48 of the variance of the validation runs, near the half that was
 # guessed, and its errors are larger than most of the speeds. Later milestones compare themselves
-# with this 0.48. Now look at the right picture. If the line had found what there is to find, the rest would be a band
-# of noise. It is a fan instead: the larger the batch, the more the runs of one batch size differ
-# from each other. So the *slope* of throughput against batch is not one number. The next cell
-# measures it in two corners of the table. **Predict:** a small model on the fastest GPU should gain
-# at least **five times** as much per request as a large model on the same GPU.
+# with this 0.48. Now look at the right picture. If the line had found what there is to find, the
+# rest would be a band of noise. It is a fan instead: the larger the batch, the more the runs of one
+# batch size differ from each other. So the *slope* of throughput against batch is not one number.
+# The next cell measures it in two corners of the table. **Predict:** a small model on the fastest
+# GPU should gain at least **five times** as much per request as a large model on the same GPU.
 
 # %%
 fast_gpu = train[train.gpu == "B200"]

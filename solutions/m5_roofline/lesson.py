@@ -523,7 +523,8 @@ summary
 #   tells you what is possible. A measurement far from it tells you where to look.
 # - **RTX 4090**, a GPU that no run of train has seen, comes out 15 to 20 % too slow: at batch 1 the
 #   weights are 16.06 GB / 1008 GB/s = 15.9 of 17.0 ms, so it reaches at least 94 % of its data
-#   sheet, more than the share that your fit found. The form carries over to new hardware; the achieved share has to be measured.
+#   sheet, more than the share that your fit found. The form carries over to new hardware; the
+#   achieved share has to be measured.
 #
 # ## What you can now answer in an interview
 #
