@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -11,13 +14,23 @@ import pytest
 
 import milestones
 from grader.errors import BadInputError
+from grader.report import CheckReport, Outcome
 from grader.split import file_hashes, open_split, read_manifest
 from milestones.runs import COLUMNS, LABELS
 from milestones.spec import Files
-from solutions.certify import repeated_rows, top_rank_correlation
-from solutions.exam import commitment, write_questions
-from solutions.instructor_runs import read_runs
-from solutions.split import main, read_seed
+from solutions import __main__ as command
+from solutions import split as split_command
+from solutions import trial, verify
+from solutions.certify import Certificate, repeated_rows, top_rank_correlation
+from solutions.draft import Source
+from solutions.exam import building_beside, commitment, public_runs, write_questions
+from solutions.instructor_runs import OwnRuns, read_runs, without_public
+from solutions.m7_planner import oracle
+from solutions.mistake import NamedMistake
+from solutions.proof import _mistake_faults
+from solutions.split import main, make, put_in_place, read_seed, write_seed
+from solutions.world import command as world
+from solutions.world.draw import draw_hidden
 from solutions.world.figures import REQUIRED
 
 SEED = (20_260_901).to_bytes(32, "big")
@@ -154,9 +167,14 @@ def test_own_runs_are_parted_with_whole_models_held_out(course: Path, tmp_path: 
         ("no column", "has no column kv_bits"),
         ("few", "at least 400"),
         ("twice", "stands there twice"),
-        ("zero", "line 12: batch_size is 0, expected a positive number"),
+        ("zero", "line 12: batch_size is 0, expected a positive whole number"),
         ("text", "line 12: batch_size is 'many'"),
         ("unit", "check the units"),
+        ("half", "line 12: batch_size is 2.5, expected a positive whole number"),
+        ("groups", "line 12: n_heads is [0-9]+, expected a multiple of n_kv_heads, 1000"),
+        ("weights", "line 12: weight_bits is 6, expected 16 or 8 or 4"),
+        ("cache", "line 12: kv_bits is 4, expected 16 or 8"),
+        ("memory", "line 12: weights and cache do not fit into 92%"),
         ("empty", "cannot be read"),
     ],
 )
@@ -175,6 +193,16 @@ def test_own_runs_that_do_not_fit_the_schema_are_refused_by_place(
             runs.loc[10, "batch_size"] = 0
         case "text":
             runs.loc[10, "batch_size"] = "many"
+        case "half":
+            runs.loc[10, "batch_size"] = 2.5
+        case "groups":
+            runs.loc[10, "n_kv_heads"] = 1000
+        case "weights":
+            runs.loc[10, "weight_bits"] = 6
+        case "cache":
+            runs.loc[10, "kv_bits"] = 4
+        case "memory":
+            runs.loc[10, "params_b"] = 400.0
         case "unit":
             runs["decode_step_ms"] /= 1000
     path = tmp_path / "runs.csv"
@@ -184,3 +212,217 @@ def test_own_runs_that_do_not_fit_the_schema_are_refused_by_place(
         runs.to_csv(path, index=False)
     with pytest.raises(BadInputError, match=sentence):
         read_runs(path)
+
+
+def test_counts_written_as_decimals_are_whole_numbers_once_read(
+    course: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "runs.csv"
+    own_runs(course).astype({"batch_size": float}).to_csv(path, index=False)
+    own = read_runs(path)
+    assert own.test["batch_size"].dtype == np.int64
+    assert len(own.file_sha256) == 64
+
+
+def test_runs_whose_labels_are_public_are_left_out_and_counted(course: Path) -> None:
+    fresh = draw_hidden(np.random.default_rng(0)).head(300)
+    public = own_runs(course)
+    own = OwnRuns(pd.concat([fresh, public.head(7)], ignore_index=True), fresh)
+    kept = without_public(own, public)
+    assert kept.dropped == 7
+    assert kept.test["run_id"].tolist() == fresh["run_id"].tolist()
+    with pytest.raises(BadInputError, match="300 of the 300 runs to test on stand in the public"):
+        without_public(OwnRuns(public.head(300), fresh), public)
+
+
+def certificate(*faults: str, own: OwnRuns | None = None) -> Certificate:
+    figures = {band.name: 1.0 for band in REQUIRED}
+    return Certificate(figures, (), 0, ("params_b", "tokens_per_s", 0.5), faults, own)
+
+
+def test_a_certificate_names_the_file_of_own_runs_and_says_what_was_not_required() -> None:
+    assert certificate().as_json()["runs"] is None
+    none = pd.DataFrame()
+    runs = certificate(own=OwnRuns(none, none, "ab", 3)).as_json()["runs"]
+    assert runs == {"file_sha256": "ab", "figures_required": False, "public_rows_dropped": 3}
+
+
+@pytest.mark.parametrize(("required", "n_faults"), [(True, 2), (False, 1)])
+def test_what_figures_tell_of_a_mistake_is_not_required_of_own_runs(
+    required: bool, n_faults: int
+) -> None:
+    mistake = NamedMistake("halved", (), "right", "hint")
+    reports = [
+        CheckReport("right", "", Outcome.FAILED, 0, 1, hint="hint"),
+        CheckReport("mape", "", Outcome.FAILED, 0, 1, figure=0.4, bar=0.1),
+    ]
+    assert len(_mistake_faults(mistake, reports, required)) == n_faults - 1
+    reports.append(CheckReport("exact", "", Outcome.FAILED, 0, 1))
+    (fault,) = _mistake_faults(mistake, reports, required)
+    assert ("mape" in fault) is required
+    assert "exact" in fault
+
+
+def test_too_large_workloads_are_found_beside_runs_of_one_small_model() -> None:
+    train = public_runs("train")
+    for model in train.sort_values("params_b")["model"].unique()[[0, -1]]:
+        runs = train[train["model"] == model]
+        source = Source(np.random.default_rng(0), runs, train, train)
+        draft = oracle.draw(source)
+        too_large = (draft.truth["steps.npz"]["held"][: oracle.N_WORKLOADS] <= 0).all(axis=1)
+        assert too_large.sum() == oracle.N_TOO_LARGE
+
+
+# ---------------------------------------------------------------- nothing is left half done
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """A split of one file, fair at once."""
+
+    def write(folder: Path, *_: object) -> pd.DataFrame:
+        folder.mkdir(exist_ok=True)
+        (folder / "questions.txt").write_text("?")
+        return pd.DataFrame()
+
+    monkeypatch.setattr(split_command, "write_questions", write)
+    monkeypatch.setattr(split_command, "certify", lambda *_: certificate())
+    return monkeypatch
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_split_is_put_where_it_was_asked_for_beside_its_seed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["--out", "new/../new/autumn"]) == 0
+    assert {p.name for p in (tmp_path / "new").iterdir()} == {"autumn", "autumn.seed"}
+    assert (tmp_path / "new" / "autumn.seed").stat().st_mode & 0o077 == 0
+    seed = read_seed(tmp_path / "new" / "autumn.seed")
+    assert read_manifest(tmp_path / "new" / "autumn")["seed_commitment"] == commitment(seed)
+
+
+@pytest.mark.parametrize("where", ["write_questions", "certify", "write_manifest", "write_seed"])
+def test_a_split_that_is_stopped_leaves_nothing(
+    where: str, quick: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stop(*_: object) -> None:
+        signal.raise_signal(signal.SIGTERM)
+
+    quick.setattr(split_command, where, stop)
+    quick.setattr(sys, "argv", ["solutions", "split", "--out", str(tmp_path / "new" / "autumn")])
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        assert command.main() == 130
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert capsys.readouterr().err == "\nsplit: stopped, nothing was written\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_split_that_cannot_be_moved_in_leaves_no_seed_and_what_was_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "old").write_text("old")
+    with building_beside(out) as building, monkeypatch.context() as patched:
+        rename = Path.rename
+
+        def fails(source: Path, target: Path) -> Path:
+            assert (tmp_path / "out.seed").exists()
+            if source == building:
+                raise OSError("no")
+            return rename(source, target)
+
+        patched.setattr(Path, "rename", fails)
+        building.mkdir()
+        with pytest.raises(OSError, match="no"):
+            put_in_place(building, out, SEED, tmp_path / "out.seed")
+    assert [p.name for p in tmp_path.rglob("*")] == ["out", "old"]
+
+
+def test_a_seed_that_is_there_is_never_overwritten(tmp_path: Path) -> None:
+    write_seed(tmp_path / "seed", SEED)
+    with pytest.raises(BadInputError, match="is there already"):
+        write_seed(tmp_path / "seed", SEED[::-1])
+    assert read_seed(tmp_path / "seed") == SEED
+
+
+def test_two_commands_at_once_build_in_places_of_their_own(tmp_path: Path) -> None:
+    with building_beside(tmp_path / "a") as one, building_beside(tmp_path / "a") as other:
+        assert one.parent != other.parent
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_place_that_cannot_be_written_to_is_told_before_the_work(
+    quick: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    quick.setattr(split_command, "write_questions", lambda *_: pytest.fail("too late"))
+    (tmp_path / "file").write_text("")
+    with pytest.raises(BadInputError, match="cannot be written to"):
+        main(["--out", str(tmp_path / "file" / "autumn")])
+
+
+def test_own_runs_are_not_drawn_again_for_a_fault_that_lies_in_them(
+    quick: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    faults = iter([("m1: a", "m2: b"), ("m2: c", "m1: a")])
+    quick.setattr(split_command, "certify", lambda *_: certificate(*next(faults)))
+    own = OwnRuns(pd.DataFrame(), pd.DataFrame())
+    assert make(tmp_path / "out", "hidden", SEED, own) is None
+    assert "It lies in the runs: drawn again, still m1: a" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("run", "argv", "sentence"),
+    [
+        (main, ["--public", "--seed-file", "seed"], "--public has a seed and runs of its own"),
+        (main, ["--public", "--runs", "runs.csv"], "--public has a seed and runs of its own"),
+        (verify.main, ["--seeds", "0"], "a whole number from 1 on"),
+        (trial.main, ["2", "--seed", "-1"], "a whole number from 0 on"),
+        (trial.main, ["2", "--seed", "x"], "a whole number from 0 on"),
+        (world.main, ["--seed", "-1"], "--seed one of 0 or more"),
+        (world.main, ["--sets", "0"], "--sets and --trials take a number of 1 or more"),
+    ],
+)
+def test_options_that_cannot_be_are_refused(
+    run: Callable[[list[str]], int],
+    argv: list[str],
+    sentence: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    try:
+        status: object = run(argv)
+    except SystemExit as stop:
+        status = stop.code
+    assert status == 2
+    assert sentence in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("harm", "sentence"),
+    [
+        ("tp,batch\n1,1\n", "has no column source, framework"),
+        ("many", "line 3: batch is 'many', expected a positive number"),
+        ("0", "line 3: batch is '0', expected a positive number"),
+        ("nan", "line 3: batch is 'nan', expected a positive number"),
+        (None, "cannot be read"),
+    ],
+)
+def test_measured_steps_that_cannot_be_compared_are_told_by_column_and_line(
+    harm: str | None, sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "measured.csv"
+    header = "source,framework,model,gpu,weight_dtype,kv_dtype,tp,context_len,decode_step_ms,batch"
+    if harm is not None:
+        rows = [f"s,VLLM,Qwen3-8B,B200,fp16,fp16,1,512,3.5,{batch}" for batch in ("1", harm)]
+        path.write_text(
+            "a\n1\n" if not harm else harm if "," in harm else "\n".join([header, *rows])
+        )
+    assert world.main(["--measured", str(path)]) == 2
+    shown = capsys.readouterr()
+    assert sentence in shown.err
+    assert shown.err.count("\n") == 1
+    assert shown.out == ""
