@@ -55,7 +55,7 @@ class Certificate:
             "figures": {
                 band.name: {
                     "what": band.sentence,
-                    "value": round(self.figures[band.name], 4),
+                    "value": _rounded(self.figures[band.name]),
                     "low": band.low,
                     "high": band.high if math.isfinite(band.high) else None,
                 }
@@ -66,7 +66,7 @@ class Certificate:
                     "points": sum(check.points for check in proof.reference),
                     "points_max": sum(check.points_max for check in proof.reference),
                     "figures": {
-                        check.name: {"figure": round(check.figure, 4), "bar": check.bar}
+                        check.name: {"figure": _rounded(check.figure), "bar": check.bar}
                         for check in proof.reference
                         if check.figure is not None
                     },
@@ -78,7 +78,7 @@ class Certificate:
                 for proof in self.proofs
             },
             "questions_that_repeat_a_public_row": self.repeated_rows,
-            "top_rank_correlation": {"column": column, "label": label, "value": round(value, 4)},
+            "top_rank_correlation": {"column": column, "label": label, "value": _rounded(value)},
             "faults": list(self.faults),
         }
 
@@ -114,6 +114,11 @@ def certify(folder: Path, runs: pd.DataFrame, own: OwnRuns | None = None) -> Cer
     if repeated:
         faults.append(f"{repeated} questions repeat a public row")
     return Certificate(figures, proofs, repeated, top, tuple(faults), own)
+
+
+def _rounded(figure: float) -> float | None:
+    """Return a figure as JSON can hold it: own runs of one model leave some undefined."""
+    return round(figure, 4) if math.isfinite(figure) else None
 
 
 def _measure(train: pd.DataFrame, test: pd.DataFrame) -> dict[str, float]:
@@ -175,11 +180,16 @@ def repeated_rows(folder: Path, runs: pd.DataFrame) -> int:
 
 
 def top_rank_correlation(runs: pd.DataFrame) -> tuple[str, str, float]:
-    """Return the raw column and the label with the strongest rank correlation, and how strong."""
+    """Return the raw column and the label with the strongest rank correlation, and how strong.
+
+    A constant column (own runs may have one) orders nothing.
+    """
     strengths = {
         (column, label): abs(float(runs[column].corr(runs[label], method="spearman")))
         for column in RAW_COLUMNS
+        if (runs[column] != runs[column].iloc[0]).any()
         for label in LABELS
     }
-    (column, label), strongest = max(strengths.items(), key=lambda item: item[1])
+    nothing = ((RAW_COLUMNS[0], LABELS[0]), 0.0)
+    (column, label), strongest = max(strengths.items(), key=lambda item: item[1], default=nothing)
     return column, label, strongest

@@ -6,6 +6,7 @@ import json
 import signal
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -123,6 +124,11 @@ def test_a_column_that_orders_the_labels_is_found(course: Path) -> None:
     assert top_rank_correlation(shortcut)[2] > 0.95
 
 
+def test_a_constant_column_orders_nothing(course: Path) -> None:
+    runs = Files(course / "data").table("validation.csv").assign(n_layers=32)
+    assert top_rank_correlation(runs)[0] != "n_layers"
+
+
 def test_nothing_is_overwritten(made: Path) -> None:
     before = file_hashes(made)
     with pytest.raises(BadInputError, match="is there already"):
@@ -233,6 +239,12 @@ def test_runs_whose_labels_are_public_are_left_out_and_counted(course: Path) -> 
     assert kept.test["run_id"].tolist() == fresh["run_id"].tolist()
     with pytest.raises(BadInputError, match="300 of the 300 runs to test on stand in the public"):
         without_public(OwnRuns(public.head(300), fresh), public)
+
+
+def test_a_figure_that_own_runs_leave_undefined_is_no_number_in_the_certificate() -> None:
+    undefined = replace(certificate(), figures={band.name: np.nan for band in REQUIRED})
+    text = json.dumps(undefined.as_json(), allow_nan=False)
+    assert json.loads(text)["figures"][REQUIRED[0].name]["value"] is None
 
 
 def certificate(*faults: str, own: OwnRuns | None = None) -> Certificate:
