@@ -57,7 +57,8 @@ def test_a_notebook_that_ends_its_process_fails_with_the_reason(
     cell: str, reason: str, write_notebook: WriteNotebook, m2_split: Split, course: Path
 ) -> None:
     report = run(write_notebook(RIGHT, cell), m2_split, course)
-    assert {check.outcome for check in report.checks} == {Outcome.FAILED}
+    assert {check.outcome for check in report.checks} <= {Outcome.FAILED, Outcome.SKIPPED}
+    assert report.points == 0
     assert reason in report.checks[0].hint
     assert "Traceback" not in hints(report)
 
@@ -135,7 +136,7 @@ def test_a_wrong_kind_of_answer_is_named(
     ("value", "reason"),
     [
         ("runs.n_layers[:10]", "shape (10,)"),
-        ("runs.n_layers * float('nan')", "off in 4,000 of 4,000"),
+        ("runs.n_layers * float('nan')", "Off in 4,000 of 4,000"),
         ("runs.n_layers.astype(complex)", "complex"),
         ("runs.model", "where numbers were expected"),
         ("runs", "where numbers were expected"),
@@ -248,7 +249,7 @@ def test_redefined_builtins_and_libraries_break_only_the_notebook_that_did_it(
 ) -> None:
     wrong = "def kv_bytes_per_token(**shape):\n    return 1"
     report = run(write_notebook(vandalism, wrong), m2_split, course)
-    assert {check.outcome for check in report.checks} == {Outcome.FAILED}
+    assert {check.outcome for check in report.checks} <= {Outcome.FAILED, Outcome.SKIPPED}
     assert report.points == 0
 
 

@@ -202,4 +202,4 @@ def test_the_command_refuses_what_it_cannot_read(
     assert main(["--measured", str(tmp_path / "other.csv")]) == 2
     assert main(["--sets", "0"]) == 2
     assert main(["--unknown"]) == 2
-    assert "cannot read measured steps" in capsys.readouterr().out
+    assert "cannot read measured steps" in capsys.readouterr().err
