@@ -16,7 +16,7 @@ import pandas as pd
 from scipy.optimize import least_squares
 
 from solutions.world.coefficients import COEFFICIENTS_FILE, Coefficients, from_table, read_table
-from solutions.world.measured import HELD_ASIDE, read_in_scope
+from solutions.world.measured import HELD_ASIDE, TWIN, read_in_scope
 from solutions.world.ranges import MEASURED, ranges, with_ranges
 from solutions.world.step import step_parts
 
@@ -67,7 +67,7 @@ def calibrate(composed: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
     cache on A100 the place in its argued range that its 16-bit cache has in the measured one.
     """
     fitted = table.copy()
-    known = composed[~composed["model"].isin(HELD_ASIDE)]
+    known = composed[~composed["model"].isin([*HELD_ASIDE, TWIN])]
     for gpu, of_gpu in known.groupby("gpu", sort=True):
         for bits, runs in sorted(of_gpu.groupby("weight_bits"), reverse=True):
             keys = [(str(gpu), f"w{bits}", name) for name in WEIGHT_NAMES]

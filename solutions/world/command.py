@@ -18,6 +18,7 @@ from solutions.world.gpus import DATA
 from solutions.world.measured import (
     COMPOSED_SOURCE,
     HELD_ASIDE,
+    TWIN,
     as_runs,
     out_of_scope,
     read_measured,
@@ -150,7 +151,8 @@ def _compare(path: Path) -> int:
     _print_errors("by GPU, weights, cache", runs, _dtypes)
     held = runs[runs["model"].isin(HELD_ASIDE)]
     if composed:
-        print(f"held aside while calibrating: {', '.join(HELD_ASIDE)}")
+        print(f"held aside while calibrating: {', '.join(HELD_ASIDE)}; {TWIN}, whose layers are")
+        print("those of a model that is calibrated on, is compared above and proves nothing here")
         _print_errors("held aside, all", held, lambda r: pd.Series("all", index=r.index))
         _print_errors("held aside, by GPU", held, lambda r: r["gpu"])
         kernels = runs["kernels_error"]
