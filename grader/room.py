@@ -138,6 +138,7 @@ class Room:
         for path in question_files(call):
             if not self._places.file(path).is_file():
                 raise RoomError(f"the question {call.id} needs {path}, which is not there")
+        self._bring_questions()
         if self.stopped:
             return Answer(call, problem=Problem(f"the notebook {self.stopped}"))
         before = self._cpu_s()
@@ -158,7 +159,7 @@ class Room:
             if header.get("form") != form_of(call.returns):
                 raise MalformedError("in another form than was asked for")
             value = unpack(form_of(call.returns), payload)
-            if call.returns == "raised" and not isinstance(value, dict):
+            if call.returns == "raised" and not _is_ending(value):
                 raise MalformedError("not what the grader's side of the notebook sends")
             return Answer(call, value, in_time=in_time)
         except (TypeError, ValueError):
@@ -168,6 +169,15 @@ class Room:
             # What the bytes are instead is our own sentence, never the student's.
             malformed = Problem(f"an answer of `{call.function}` is {error}")
             return Answer(call, problem=malformed, in_time=in_time)
+
+    def _bring_questions(self) -> None:
+        """Lay the questions into the room, once its cells have run: no cell can know them.
+
+        They are a copy, so that the process need not learn where the split lies.
+        """
+        there = self._folder / "questions"
+        if not there.exists():
+            shutil.copytree(self._places.questions, there)
 
     def close(self) -> None:
         """End the process and everything it started."""
@@ -321,6 +331,16 @@ def open_room(
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def _is_ending(value: Any) -> bool:
+    """Tell whether a value is how a call ended, in the two forms that `ask` sends."""
+    match value:
+        case {"returned": str()}:
+            return True
+        case {"raised": [str(), *_] as kinds, "message": str()}:
+            return all(isinstance(kind, str) for kind in kinds)
+    return False
+
+
 def _furnish(folder: Path, places: Places) -> Path:
     """Lay out the work folder as a clone is: `notebooks/` to run in, `data/` beside it."""
     work = folder / "notebooks"
@@ -329,8 +349,6 @@ def _furnish(folder: Path, places: Places) -> Path:
     shutil.copytree(places.data, folder / "data", ignore=shutil.ignore_patterns("public_split"))
     if places.overlay is not None:
         shutil.copytree(places.overlay, folder / "data", dirs_exist_ok=True)
-    # A copy: the process need not learn where the split lies.
-    shutil.copytree(places.questions, folder / "questions")
     return work
 
 

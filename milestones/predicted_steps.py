@@ -15,7 +15,8 @@ SHORTEST_MS, LONGEST_MS = 1e-6, 1e7
 def usable(predicted: np.ndarray, n_runs: int) -> Verdict:
     """Tell whether there is one positive, finite, possible time in ms for each run."""
     if predicted.shape != (n_runs,):
-        return failed("", f"the shape is {predicted.shape}; expected one number a run, ({n_runs},)")
+        detail = f"Their shape is {predicted.shape}; there are {n_runs:,} runs."
+        return failed(detail, "the predictions are not one number a run")
     if not np.isfinite(predicted).all():
         n_odd = int((~np.isfinite(predicted)).sum())
         return failed("", f"{n_odd:,} of {n_runs:,} predictions are NaN or infinite")

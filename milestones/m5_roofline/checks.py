@@ -100,7 +100,7 @@ def coefficients(answers: Answers, truth: Files) -> Verdict:  # noqa: ARG001
     """`fit_roofline` returns four finite numbers, none negative, the same on a second run."""
     value = np.asarray(answers.value("coefficients"))
     if value.shape != (4,):
-        return failed("", f"the coefficients have the shape {value.shape}; expected four numbers")
+        return failed(f"Their shape is {value.shape}.", "the coefficients are not four numbers")
     if not np.isfinite(value).all():
         return failed("", "a coefficient is NaN or infinite")
     if (value < 0).any():
@@ -158,8 +158,8 @@ def _truth(truth: Files) -> dict[str, np.ndarray]:
 def _terms(answer: Answer, n_rows: int) -> tuple[np.ndarray, Verdict]:
     value = np.asarray(answer.value)
     if value.shape != (n_rows, 4):
-        told = f"{answer.call.function} returned the shape {value.shape}; expected (n, 4)"
-        return value, failed(f"The table had {n_rows:,} rows.", told)
+        told = f"{answer.call.function} returned another shape than (n, 4)"
+        return value, failed(f"It is {value.shape}; the table had {n_rows:,} rows.", told)
     return value, passed()
 
 

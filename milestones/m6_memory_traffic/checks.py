@@ -114,8 +114,8 @@ def _values(answer: Answer) -> np.ndarray:
 def _column(answer: Answer, column: int, expected: np.ndarray) -> Verdict:
     value = np.asarray(answer.value)
     if value.shape != (len(expected), 2):
-        told = f"the DataFrame has {len(value) if value.ndim else 1:,} rows; expected one a run"
-        return failed("", told)
+        detail = f"Its two columns have the shape {value.shape}; there are {len(expected):,} runs."
+        return failed(detail, "the DataFrame has not one row a run")
     return array_agrees(Answer(answer.call, value[:, column]), expected, rel=EXACT_RTOL)
 
 
@@ -130,7 +130,8 @@ def _same_rows(answer: Answer, whole: np.ndarray) -> Verdict:
     value, expected = _values(answer), whole[list(table.rows)]
     if value.shape != expected.shape:
         asked = f"{len(expected):,} run{'s' if len(expected) > 1 else ''}"
-        return failed("", f"asked for {asked}, `predict_step_ms` gave the shape {value.shape}")
+        told = f"asked for {asked}, `predict_step_ms` gave another number of predictions"
+        return failed(f"Their shape is {value.shape}.", told)
     if _close(value, expected).all():
         return passed()
     how = "when it is asked alone" if len(expected) == 1 else "with the other rows of its table"

@@ -190,8 +190,8 @@ def cost_ratio(found: list[Fate]) -> Verdict:
     least = 1 - 1.25 * (1 - HOLD_BAR)  # below it, plans_hold earns nothing either
     if share < least:
         remark = (
-            f"The cost counts once at least {least:.1%} of the plans hold: a fleet that breaks "
-            "its promises is cheap for no reason"
+            f"The cost counts once at least {least:.2%} of the answers hold: what serves nobody, "
+            "or breaks its promises, is cheap for no reason"
         )
         return Verdict(0.0, remark=remark, figure=ratio, bar=COST_BAR)
     low, high = bootstrap_interval(ratios)
@@ -224,8 +224,8 @@ def none_only_where_nothing_holds(found: list[Fate]) -> Verdict:
     if share == 1:
         return verdict
     told = (
-        f"{len(too_often)} workloads that can be served got no plan, {len(too_rarely)} that "
-        "cannot be served got no None"
+        f"workloads that can be served and got no plan: {len(too_often)}; that cannot be served "
+        f"and got no None: {len(too_rarely)}"
     )
     first = min([*too_often, *too_rarely], key=lambda fate: fate.number)
     return replace(

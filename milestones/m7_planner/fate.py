@@ -84,7 +84,7 @@ class Fate:
         assert isinstance(plan, Plan)
         steps, held = self.truth.steps[plan.gpu], self.truth.held[plan.gpu]
         if plan.requests_per_gpu > held:
-            return {"memory"}
+            return set()  # nothing stops one more where not even these fit
         weights, request = self.truth.shares[plan.gpu]
         memory = weights + (plan.requests_per_gpu + 1) * request
         latency = float(steps[plan.requests_per_gpu]) / self.workload["max_step_ms"]

@@ -85,6 +85,17 @@ def test_a_wrong_answer_is_told_without_its_value_or_its_question(
         assert "n_layers=" not in text
 
 
+def test_no_cell_can_read_a_question(
+    write_notebook: WriteNotebook, m2_hidden: Split, course: Path
+) -> None:
+    cells = (
+        "from pathlib import Path",
+        "assert not list(Path('..').resolve().rglob('questions*'))",
+        "assert 'runs.csv' not in {p.name for p in Path('..').resolve().rglob('*')}",
+    )
+    assert graded(write_notebook(*cells), m2_hidden, course).cells == ()
+
+
 def test_the_process_does_not_learn_where_the_split_lies(
     write_notebook: WriteNotebook, m2_hidden: Split, course: Path
 ) -> None:
