@@ -83,7 +83,10 @@ def _report(
     # What a cell raises may quote what it saw; on a hidden split only a known kind is told.
     told = errors
     if not public:
-        told = tuple(CellError(e.cell, known_error(e.error.partition(":")[0])) for e in errors)
+        told = tuple(
+            e if e.stopped else CellError(e.cell, known_error(e.error.partition(":")[0]))
+            for e in errors
+        )
     return MilestoneReport(milestone.slug, milestone.title, notebook.sha256, checks, told)
 
 
@@ -146,7 +149,7 @@ def _run_once(
             progress(f"running cell {cell.index}", done, total)
             error = room.run_cell(cell)
             if error is not None:
-                errors.append(CellError(cell.index, error))
+                errors.append(CellError(cell.index, error, room.stopped is not None))
             if room.stopped:
                 break
         for done, call in enumerate(calls, start=len(cells)):

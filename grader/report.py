@@ -32,10 +32,14 @@ class CheckReport:
 
 @dataclass(frozen=True)
 class CellError:
-    """A cell that raised: its position in the notebook, counted from 0, and what it raised."""
+    """A cell that raised: its position in the notebook, counted from 0, and what it raised.
+
+    Where the process was `stopped` in it, `error` is the grader's own sentence.
+    """
 
     cell: int
     error: str
+    stopped: bool = False
 
 
 @dataclass(frozen=True)

@@ -75,6 +75,14 @@ def test_a_cell_that_raises_is_told_by_a_known_kind_of_error_alone(
         assert SMUGGLE not in text
 
 
+def test_a_stop_is_told_in_the_graders_own_sentence(
+    write_notebook: WriteNotebook, m2_hidden: Split, course: Path
+) -> None:
+    report = graded(write_notebook("import os\nos._exit(3)"), m2_hidden, course)
+    (stopped,) = report.cells
+    assert stopped.error == "ended its process with exit code 3 in cell 0"
+
+
 def test_a_wrong_answer_is_told_without_its_value_or_its_question(
     write_notebook: WriteNotebook, m2_hidden: Split, course: Path
 ) -> None:
