@@ -1,14 +1,19 @@
 """The runs table: its columns, in order, and which of them are raw numbers or labels."""
 
-COLUMNS = (
-    "run_id",
-    "model",
+SHAPE_COUNTS = (
     "n_layers",
     "hidden_size",
     "n_heads",
     "n_kv_heads",
     "head_dim",
     "intermediate_size",
+)
+"""The whole numbers of a model's shape."""
+
+COLUMNS = (
+    "run_id",
+    "model",
+    *SHAPE_COUNTS,
     "params_b",  # 1e9 parameters
     "weight_bits",
     "kv_bits",

@@ -12,22 +12,13 @@ import numpy.typing as npt
 import pandas as pd
 
 from grader.errors import BadInputError
-from milestones.runs import COLUMNS, TEXT
+from milestones.runs import COLUMNS, SHAPE_COUNTS, TEXT
 from solutions.world.draw import MEMORY_FRACTION, fits, repeats
 
 MIN_RUNS = 400  # below this a test part of a quarter cannot place a MAPE to a tenth of a bar
 TEST_SHARE = 0.25
 MIN_TESTED = int(TEST_SHARE * MIN_RUNS)
-COUNTS = (
-    "n_layers",
-    "hidden_size",
-    "n_heads",
-    "n_kv_heads",
-    "head_dim",
-    "intermediate_size",
-    "batch_size",
-    "context_len",
-)
+COUNTS = (*SHAPE_COUNTS, "batch_size", "context_len")
 BITS = {"weight_bits": (16, 8, 4), "kv_bits": (16, 8)}
 LABEL_RTOL = 0.01  # tokens_per_s against 1000 batch_size / decode_step_ms: rounding, not units
 

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from milestones.runs import SHAPE_COUNTS
 from solutions.draft import Draft, Source
 from solutions.m7_planner.case import what_ifs
 from solutions.world.gpus import Gpu, gpus_of_runs
@@ -38,15 +39,7 @@ CLEAR_OF_IMPOSSIBLE = 1.25  # a step 25 % slower still holds, where anything hol
 CLEAR_OF_POSSIBLE = 1.15  # a step 15 % faster still fails, where nothing holds
 SHARE_OF_TIGHT_BOUNDS = 0.6
 SLACK = 1e-9
-MODEL_KEYS = (
-    "n_layers",
-    "hidden_size",
-    "n_heads",
-    "n_kv_heads",
-    "head_dim",
-    "intermediate_size",
-    "params_b",
-)
+MODEL_KEYS = (*SHAPE_COUNTS, "params_b")
 
 
 @dataclass(frozen=True)

@@ -9,21 +9,13 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from milestones.runs import SHAPE_COUNTS
 from solutions.world.gpus import DATA
 
 MODEL_CATALOG = DATA / "catalog" / "models.csv"
 ROLES_FILE = Path(__file__).with_name("shapes.csv")
 
-SHAPE_COLUMNS = (
-    "model",
-    "n_layers",
-    "hidden_size",
-    "n_heads",
-    "n_kv_heads",
-    "head_dim",
-    "intermediate_size",
-    "params_b",
-)
+SHAPE_COLUMNS = ("model", *SHAPE_COUNTS, "params_b")
 SIZE_COLUMNS = (
     "n_layers",
     "hidden_size",
