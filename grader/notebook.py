@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-import warnings
+import stat
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-
-import nbformat
+from typing import Any
 
 from grader.errors import BadInputError
 
 MAX_BYTES = 64 * 2**20  # a notebook with plots is a few MB; beyond this it is something else
+IN_UTF8 = "open it in a text editor, save it in UTF-8 and try again"
 
 
 @dataclass(frozen=True)
@@ -33,58 +34,110 @@ class Notebook:
 
 
 def read_notebook(path: Path) -> Notebook:
-    """Read a notebook's code cells.
+    """Read a notebook's code cells, of nbformat 2 to 4.
+
+    The cells are all that is looked at: what else a file holds, or lacks, costs nobody a point.
 
     Raises:
-        BadInputError: there is no such file, or it is not a notebook; the message says which.
+        BadInputError: there is no such file, or it is not a notebook; the message says what is
+            wrong and what to do.
     """
+    raw = _read(path)
     try:
-        size = path.stat().st_size
-        if size > MAX_BYTES:
-            raise BadInputError(
-                f"{path}: {size / 1e6:.0f} MB is too large for a notebook (limit "
-                f"{MAX_BYTES / 1e6:.0f} MB); clear its outputs, save it and try again"
-            )
-        raw = path.read_bytes()
-    except FileNotFoundError:
-        raise BadInputError(f"{path}: there is no such notebook") from None
-    except OSError as error:
-        raise BadInputError(f"{path}: cannot be read: {error.strerror}") from None
+        content = json.loads(raw.decode("utf-8-sig"))
+    except (ValueError, RecursionError):  # UnicodeDecodeError is a ValueError
+        what, remedy = _looks_like(raw)
+        raise BadInputError(f"{path}: is not a notebook ({what}); {remedy}") from None
     try:
-        text = raw.decode("utf-8-sig")
-        json.loads(text)
-    except (UnicodeDecodeError, ValueError, RecursionError):
-        raise BadInputError(
-            f"{path}: is not a notebook ({_looks_like(raw)}); open it in JupyterLab, save it as "
-            ".ipynb and try again"
-        ) from None
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # missing or duplicate cell ids do not matter here
-            notebook = nbformat.reads(text, as_version=4)
         cells = tuple(
-            Cell(index, str(cell.source))
-            for index, cell in enumerate(notebook.cells)
-            if cell.cell_type == "code" and str(cell.source).strip()
+            Cell(index, source)
+            for index, cell in enumerate(_all_cells(content))
+            if cell["cell_type"] == "code" and (source := _source(cell)).strip()
         )
-    except Exception:  # nbformat raises many kinds on a JSON file that is not a notebook
+    except (AttributeError, KeyError, TypeError):
         raise BadInputError(
-            f"{path}: is JSON but not a notebook (no list of cells that nbformat can read); "
+            f"{path}: is JSON but not a notebook (it has no list of cells that can be read); "
             "get it again with `grader reset`, which keeps what is there"
         ) from None
     return Notebook(path, hashlib.sha256(raw).hexdigest(), cells)
 
 
-def _looks_like(raw: bytes) -> str:
-    start = raw[:400].lstrip()
-    if not raw:
-        return "it is empty"
-    if start[:1] == b"<":
-        return "it looks like a web page saved under this name"
+def _read(path: Path) -> bytes:
+    try:
+        found = path.stat()
+        if stat.S_ISDIR(found.st_mode):
+            raise BadInputError(f"{path}: is a folder; put the notebook file in its place")
+        if not stat.S_ISREG(found.st_mode):  # reading a pipe or a device may never end
+            raise BadInputError(f"{path}: is not a file; put the notebook file in its place")
+        if found.st_size > MAX_BYTES:
+            raise BadInputError(
+                f"{path}: {found.st_size / 1e6:.0f} MB is too large for a notebook (limit "
+                f"{MAX_BYTES / 1e6:.0f} MB); clear its outputs, save it and try again"
+            )
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise BadInputError(f"{path}: there is no such notebook{_beside(path)}") from None
+    except OSError as error:
+        raise BadInputError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def _beside(path: Path) -> str:
+    """Return a clause that names a copy of a missing notebook: a download's, a checkpoint."""
+    for folder in (path.parent, path.parent / ".ipynb_checkpoints"):
+        copies = sorted(folder.glob("*.ipynb")) if folder.is_dir() else []
+        for copy in copies:
+            if copy.stem.startswith(path.stem):
+                where = copy.relative_to(path.parent)
+                return f", but {where} is there; give it the name {path.name} and try again"
+    return ""
+
+
+def _all_cells(content: Any) -> Iterator[Any]:
+    """Yield every cell of a notebook file in order; until nbformat 3 they lie in worksheets."""
+    if "cells" in content:
+        yield from content["cells"]
+        return
+    for sheet in content["worksheets"]:
+        yield from sheet["cells"]
+
+
+def _source(cell: Any) -> str:
+    """Return the text of a code cell: one text or a list of lines, `input` until nbformat 3."""
+    text = cell.get("source", cell.get("input"))
+    lines = [text] if isinstance(text, str) else text or []
+    if not isinstance(lines, list):
+        raise TypeError("neither text nor a list of lines")
+    return "".join(lines)
+
+
+def _looks_like(raw: bytes) -> tuple[str, str]:
+    """Return what a file that is not UTF-8 JSON seems to be, and what its owner can do."""
+    start = raw[:400].lstrip(b"\xef\xbb\xbf \t\r\n")
+    if not raw.strip():
+        return "it is empty", "get it again with `grader reset`"
     if b"<<<<<<< " in raw and b">>>>>>> " in raw:
-        return "it holds merge-conflict markers"
-    if raw[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        return "it is UTF-16 text, a notebook is UTF-8"
+        return (
+            "it holds merge-conflict markers",
+            "choose one side (`git checkout --ours` or `--theirs` and its name) and try again",
+        )
+    if raw[:2] in (b"\xff\xfe", b"\xfe\xff") or raw[:4].count(b"\0") == 2:
+        return "it is UTF-16 text, a notebook is UTF-8", IN_UTF8
+    if start[:1] == b"<":
+        return (
+            "it looks like a web page saved under this name",
+            "download the notebook file itself and try again",
+        )
+    if start[:2] == b"PK":
+        return "it is a zip archive", "unpack it, put the notebook in its place and try again"
     if start[:1] == b"{":
-        return "its JSON is broken or cut short"
-    return "it is no JSON text"
+        try:
+            raw.decode("utf-8")
+        except UnicodeDecodeError as error:
+            if error.end < len(raw):  # at the very end a character was cut through, with the rest
+                return "it is text in another encoding, a notebook is UTF-8", IN_UTF8
+        return (
+            "its JSON is broken or cut short",
+            "put a good copy in its place (JupyterLab keeps the last one you saved in "
+            ".ipynb_checkpoints) and try again",
+        )
+    return "it is no JSON text", "open it in JupyterLab, save it as .ipynb and try again"
