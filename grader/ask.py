@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import copy
+import io
 import json
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
 
-from grader.places import Places
 from grader.trouble import Trouble
 from grader.wire import PackedAnswer, UnsendableError, pack
 from milestones.spec import Call, Result, Table, Tree
@@ -19,12 +19,19 @@ from milestones.spec import Call, Result, Table, Tree
 MAX_ERROR = 300  # characters of an exception's message that a report keeps
 
 
+class Shelf(Protocol):
+    """Where the files lie that calls name."""
+
+    def read(self, path: str) -> bytes:
+        """Return the bytes of a call's `data/...` or `questions/...`."""
+
+
 class Desk:
     """Where questions are read and results of earlier calls are kept, in the student's process."""
 
-    def __init__(self, places: Places) -> None:
-        """`places` say where the files lie that calls name."""
-        self._places = places
+    def __init__(self, shelf: Shelf) -> None:
+        """`shelf` holds the files that calls name."""
+        self._shelf = shelf
         self._read: dict[str, Any] = {}
         self._kept: dict[str, Any] = {}
 
@@ -87,9 +94,8 @@ class Desk:
 
     def _table(self, table: Table) -> pd.DataFrame:
         if table.path not in self._read:
-            self._read[table.path] = pd.read_csv(
-                self._places.file(table.path), dtype={"run_id": str}
-            )
+            content = io.BytesIO(self._shelf.read(table.path))
+            self._read[table.path] = pd.read_csv(content, dtype={"run_id": str})
         whole: pd.DataFrame = self._read[table.path]
         if table.rows is None:
             return whole.copy(deep=True)
@@ -97,9 +103,7 @@ class Desk:
 
     def _tree(self, tree: Tree) -> Any:
         if tree.path not in self._read:
-            self._read[tree.path] = json.loads(
-                self._places.file(tree.path).read_text(encoding="utf-8")
-            )
+            self._read[tree.path] = json.loads(self._shelf.read(tree.path))
         node = self._read[tree.path]
         for step in tree.pick:
             node = node[step]

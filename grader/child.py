@@ -1,6 +1,6 @@
 """The student's process: runs a notebook's cells with IPython and answers the grader's calls.
 
-Started by `grader.room`. Requests come in on standard input and
+Started by `grader.cold` or forked by `grader.zygote`. Requests come in on standard input and
 replies leave on standard output; before any cell runs, both are moved to private descriptors, so
 that whatever the notebook prints goes to standard error and cannot be mistaken for a reply.
 """
@@ -9,29 +9,39 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import sys
 import warnings
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import numpy as np
+
 from grader.ask import Desk, describe
 from grader.calls import call_from_json
 from grader.frames import BrokenPipeTalkError, read_frame, write_frame
-from grader.places import Places
 from grader.trouble import Trouble
 
 MAX_REQUEST = 64 * 2**20  # the largest request is one cell's source; a notebook is at most this
 
 
 def main() -> None:
-    """Serve requests until the grader closes the pipe."""
-    requests, replies = _private_pipes()
+    """Serve requests in a process of its own, started afresh."""
+    requests, replies = private_pipes()
     settings = json.loads(sys.argv.pop(1))
     _die_with_the_grader()
-    _bound_memory(settings["address_space_bytes"])
+    bound_memory(settings["address_space_bytes"])
+    serve(requests, replies, Path(settings["data"]), settings["run"])
+
+
+def serve(requests: BinaryIO, replies: BinaryIO, data: Path, run: int) -> None:
+    """Serve requests until the grader closes the pipe."""
     shell = _start_shell()
-    desk = Desk(Places(Path(settings["data"]), Path(settings["questions"])))
+    random.seed(run)
+    np.random.seed(run)  # noqa: NPY002 - the global state is the one that notebooks forget
+    shelf = _Shelf(data)
+    desk = Desk(shelf)
     write_frame(replies, {"ready": True})
     while True:
         try:
@@ -40,6 +50,8 @@ def main() -> None:
             return
         if request["do"] == "cell":
             write_frame(replies, {"error": _run_cell(shell, payload.decode("utf-8"))})
+        elif request["do"] == "file":
+            shelf.brought[request["path"]] = payload
         else:
             answer = desk.ask(shell.user_ns, call_from_json(request["call"]))
             if isinstance(answer, Trouble):
@@ -49,38 +61,49 @@ def main() -> None:
         _flush()
 
 
-def _private_pipes() -> tuple[BinaryIO, BinaryIO]:
+class _Shelf:
+    """The public data as they lie in the room, and the questions that the grader has brought."""
+
+    def __init__(self, data: Path) -> None:
+        self._data = data
+        self.brought: dict[str, bytes] = {}
+
+    def read(self, path: str) -> bytes:
+        if path in self.brought:
+            return self.brought[path]
+        return (self._data.parent / path).read_bytes()
+
+
+def private_pipes() -> tuple[BinaryIO, BinaryIO]:
+    """Move the grader's pipes away from where a notebook reads and prints."""
     requests = os.fdopen(os.dup(0), "rb")
     replies = os.fdopen(os.dup(1), "wb")
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)  # input() meets the end of the file instead of the grader's requests
     os.dup2(2, 1)  # C code that prints to descriptor 1 is student output too
+    os.close(nothing)
     return requests, replies
 
 
 def _die_with_the_grader() -> None:
     """Ask Linux to end this process when the grader's ends, however that happens."""
     if sys.platform == "linux":
-        import ctypes
+        from grader.linux import die_with_parent
 
-        set_parent_death_signal = 1  # PR_SET_PDEATHSIG of <linux/prctl.h>
-        ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
+        die_with_parent(signal.SIGKILL)
 
 
-def _bound_memory(address_space_bytes: int) -> None:
+def bound_memory(address_space_bytes: int) -> None:
+    """Bound what this process may ask for; a crash leaves no gigabytes behind."""
     try:
         import resource
     except ImportError:  # Windows: the grader's own watch on resident memory remains
         return
-    for limit, value in (
-        (resource.RLIMIT_AS, address_space_bytes),
-        (resource.RLIMIT_CORE, 0),  # a crash leaves no gigabytes behind
-    ):
+    for limit, value in ((resource.RLIMIT_AS, address_space_bytes), (resource.RLIMIT_CORE, 0)):
         try:
             _, hard = resource.getrlimit(limit)
-            if hard != resource.RLIM_INFINITY:
-                value = min(value, hard)
-            resource.setrlimit(limit, (value, hard))
+            kept = value if hard == resource.RLIM_INFINITY else min(value, hard)
+            resource.setrlimit(limit, (kept, hard))
         except (ValueError, OSError):  # macOS refuses an address-space bound
             continue
 

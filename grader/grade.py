@@ -5,16 +5,21 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from grader.bait import Bait
+from grader.cold import COLD
 from grader.errors import BadInputError
+from grader.host import Host, HostError
 from grader.judge import all_broken, all_failed, judge, read_mistakes
+from grader.limits import Limits
 from grader.notebook import Cell, Notebook, read_notebook
 from grader.places import Places
 from grader.report import CellError, CheckReport, MilestoneReport
-from grader.room import Limits, RoomError, open_room
+from grader.room import Room, open_room
 from grader.split import Split
 from grader.trouble import known_error
 from milestones.spec import Answer, Answers, Call, Milestone, Result
@@ -35,6 +40,7 @@ class Transcript:
 
     errors: tuple[CellError, ...]
     answers: dict[str, Answer]
+    stopped: str | None = None
 
 
 def grade(
@@ -44,8 +50,15 @@ def grade(
     data: Path,
     limits: Limits | None = None,
     progress: Progress = silent,
+    host: Host = COLD,
+    bait: Bait | None = None,
+    cancelled: threading.Event | None = None,
 ) -> MilestoneReport:
-    """Grade one notebook file. Whatever it does, every check ends in exactly one outcome."""
+    """Grade one notebook file. Whatever it does, every check ends in exactly one outcome.
+
+    `bait`, where given, lies in the room; what follows it fails. Setting `cancelled` from another
+    thread ends the run.
+    """
     bounds = limits or Limits()
     try:
         notebook = read_notebook(path)
@@ -59,17 +72,25 @@ def grade(
         )
     try:
         calls = milestone.calls(split.questions)
-        places = Places(data, split.folder / "questions", split.overlay(milestone.slug))
-        first, *later = _run_all(milestone.runs, notebook, calls, places, bounds, progress)
+        overlay = split.overlay(milestone.slug)
+        baited = None if bait is None else bait.folder
+        places = Places(data, split.folder / "questions", overlay, baited)
+        ending = cancelled or threading.Event()
+        run = partial(_run_once, notebook.cells, partial(open_room, places, bounds, ending, host))
+        first, *later = _run_all(milestone.runs, run, calls, progress, ending)
         answers = Answers(first.answers, later[0].answers if later else None)
         mistakes = read_mistakes(split.truth, milestone.slug)
         checks = judge(milestone, answers, split.truth, mistakes, public=split.public)
-    except RoomError as error:
+        taken = [] if bait is None else bait.taken_by(answers)
+    except HostError as error:
         return _report(milestone, notebook, all_broken(milestone, f"{OUR_FAULT}: {error}."))
     except Exception as error:  # anything else that escapes is ours: the notebook runs elsewhere
         why = f"{OUR_FAULT} ({type(error).__name__}: {error})."
         return _report(milestone, notebook, all_broken(milestone, why))
-    return _report(milestone, notebook, checks, first.errors, public=split.public)
+    report = _report(milestone, notebook, checks, first.errors, public=split.public)
+    stopped = next((t.stopped for t in (first, *later) if t.stopped), None)
+    report = replace(report, stopped=stopped)
+    return report if bait is None else bait.failed(milestone, report, taken)
 
 
 def _report(
@@ -92,18 +113,15 @@ def _report(
 
 def _run_all(
     runs: int,
-    notebook: Notebook,
+    run: Callable[[int, list[Call], Progress], Transcript],
     calls: list[Call],
-    places: Places,
-    limits: Limits,
     progress: Progress,
+    cancelled: threading.Event,
 ) -> list[Transcript]:
     """Run the notebook as often as asked, side by side, each from a fresh start."""
-    cancelled = threading.Event()
-    run = partial(_run_once, notebook.cells, places=places, limits=limits, cancelled=cancelled)
     with ThreadPoolExecutor(max_workers=runs) as pool:
         futures = [
-            pool.submit(run, other_order(calls) if i else calls, silent if i else progress)
+            pool.submit(run, i, other_order(calls) if i else calls, silent if i else progress)
             for i in range(runs)
         ]
         try:
@@ -134,17 +152,15 @@ def other_order(calls: list[Call]) -> list[Call]:
 
 def _run_once(
     cells: tuple[Cell, ...],
+    room_for: Callable[[int], AbstractContextManager[Room]],
+    number: int,
     calls: list[Call],
     progress: Progress,
-    *,
-    places: Places,
-    limits: Limits,
-    cancelled: threading.Event,
 ) -> Transcript:
     errors: list[CellError] = []
     answers: dict[str, Answer] = {}
     total = len(cells) + len(calls)
-    with open_room(places, limits, cancelled) as room:
+    with room_for(number) as room:
         for done, cell in enumerate(cells):
             progress(f"running cell {cell.index}", done, total)
             error = room.run_cell(cell)
@@ -156,4 +172,4 @@ def _run_once(
             progress(f"asking {call.function}", done, total)
             answers[call.id] = room.ask(call)
     progress("judging", total, total)
-    return Transcript(tuple(errors), answers)
+    return Transcript(tuple(errors), answers, room.stopped)

@@ -52,6 +52,8 @@ class MilestoneReport:
     checks: tuple[CheckReport, ...]
     cells: tuple[CellError, ...] = ()
     unreadable: str | None = None
+    stopped: str | None = None  # the grader's sentence, where the notebook's process ended early
+    note: str = ""  # for the instructor alone
 
     @property
     def points(self) -> float | None:

@@ -13,11 +13,13 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from grader.errors import BadInputError
+from grader.host import HostError
+from grader.limits import Limits
 from grader.notebook import read_notebook
 from grader.paths import course_folder
 from grader.places import Places
 from grader.report import CellError
-from grader.room import Limits, Room, RoomError, open_room
+from grader.room import Room, open_room
 from milestones.m7_planner.calls import CPU_S
 from milestones.m7_planner.plans import Unreadable, read_plan
 from milestones.spec import Answer, Call
@@ -173,7 +175,7 @@ def make_app(planner: Planner, name: str) -> FastAPI:
         """Plan one workload: the cheapest fleet that keeps its promises."""
         try:
             answer = planner.plan(workload.model_dump())
-        except RoomError as error:
+        except HostError as error:
             raise HTTPException(503, f"The notebook could not be started: {error}.") from None
         if answer.problem is not None:
             told = answer.problem.detail or answer.problem.summary

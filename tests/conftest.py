@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import nbformat
 import pytest
 
+from grader.cold import COLD
+from grader.errors import BadInputError
+from grader.host import Host
+from grader.hosts import walled_host
 from grader.split import Split, open_split
 from solutions.exam import write_manifest, write_questions
 from solutions.lesson import ROOT
@@ -22,6 +26,23 @@ WriteNotebook = Callable[..., Path]
 def course() -> Path:
     """The repository."""
     return ROOT
+
+
+@pytest.fixture(scope="session")
+def walled() -> Iterator[Host]:
+    """Rooms with an operating-system boundary, forked from one warm process."""
+    try:
+        with walled_host() as found:
+            yield found
+    except BadInputError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(params=["cold", "walled"])
+def host(request: pytest.FixtureRequest) -> Host:
+    """Every way there is to start a room, in turn."""
+    found: Host = COLD if request.param == "cold" else request.getfixturevalue("walled")
+    return found
 
 
 def _m2_split(folder: Path, kind: str) -> Split:

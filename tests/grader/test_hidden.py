@@ -8,6 +8,7 @@ import pytest
 
 import milestones
 from grader.grade import grade
+from grader.host import Host
 from grader.present import as_json, as_junit
 from grader.report import MilestoneReport, Outcome, Report
 from grader.split import Split
@@ -18,8 +19,8 @@ SMUGGLE = "SMUGGLED"
 ROW = f"seen = '{SMUGGLE}' + runs.iloc[0].to_json()"
 
 
-def graded(path: Path, split: Split, course: Path) -> MilestoneReport:
-    return grade(milestones.load("m2_kv_bytes"), path, split, course / "data")
+def graded(path: Path, split: Split, course: Path, host: Host) -> MilestoneReport:
+    return grade(milestones.load("m2_kv_bytes"), path, split, course / "data", host=host)
 
 
 def texts(report: MilestoneReport, split: Split) -> list[str]:
@@ -46,10 +47,10 @@ def texts(report: MilestoneReport, split: Split) -> list[str]:
     ],
 )
 def test_no_report_repeats_what_a_notebook_saw(
-    trick: str, write_notebook: WriteNotebook, m2_hidden: Split, course: Path
+    trick: str, write_notebook: WriteNotebook, m2_hidden: Split, course: Path, host: Host
 ) -> None:
     function = f"def kv_bytes_for_runs(runs):\n    {ROW}\n    {trick}"
-    report = graded(write_notebook(function), m2_hidden, course)
+    report = graded(write_notebook(function), m2_hidden, course, host)
     every_run = next(check for check in report.checks if check.name == "every_run")
     assert every_run.outcome is Outcome.FAILED
     for text in texts(report, m2_hidden):
@@ -66,9 +67,9 @@ def test_no_report_repeats_what_a_notebook_saw(
     ],
 )
 def test_a_cell_that_raises_is_told_by_a_known_kind_of_error_alone(
-    cell: str, write_notebook: WriteNotebook, m2_hidden: Split, course: Path
+    cell: str, write_notebook: WriteNotebook, m2_hidden: Split, course: Path, host: Host
 ) -> None:
-    report = graded(write_notebook(cell), m2_hidden, course)
+    report = graded(write_notebook(cell), m2_hidden, course, host)
     (raised,) = report.cells
     assert raised.error in (known_error(raised.error), OWN_ERROR)
     for text in texts(report, m2_hidden):
@@ -76,36 +77,36 @@ def test_a_cell_that_raises_is_told_by_a_known_kind_of_error_alone(
 
 
 def test_a_stop_is_told_in_the_graders_own_sentence(
-    write_notebook: WriteNotebook, m2_hidden: Split, course: Path
+    write_notebook: WriteNotebook, m2_hidden: Split, course: Path, host: Host
 ) -> None:
-    report = graded(write_notebook("import os\nos._exit(3)"), m2_hidden, course)
+    report = graded(write_notebook("import os\nos._exit(3)"), m2_hidden, course, host)
     (stopped,) = report.cells
     assert stopped.error == "ended its process with exit code 3 in cell 0"
 
 
 def test_a_wrong_answer_is_told_without_its_value_or_its_question(
-    write_notebook: WriteNotebook, m2_hidden: Split, course: Path
+    write_notebook: WriteNotebook, m2_hidden: Split, course: Path, host: Host
 ) -> None:
     function = "def kv_bytes_per_token(**shape):\n    return 987654321"
-    report = graded(write_notebook(function), m2_hidden, course)
+    report = graded(write_notebook(function), m2_hidden, course, host)
     for text in texts(report, m2_hidden):
         assert "987" not in text
         assert "n_layers=" not in text
 
 
 def test_no_cell_can_read_a_question(
-    write_notebook: WriteNotebook, m2_hidden: Split, course: Path
+    write_notebook: WriteNotebook, m2_hidden: Split, course: Path, host: Host
 ) -> None:
     cells = (
         "from pathlib import Path",
         "assert not list(Path('..').resolve().rglob('questions*'))",
         "assert 'runs.csv' not in {p.name for p in Path('..').resolve().rglob('*')}",
     )
-    assert graded(write_notebook(*cells), m2_hidden, course).cells == ()
+    assert graded(write_notebook(*cells), m2_hidden, course, host).cells == ()
 
 
 def test_the_process_does_not_learn_where_the_split_lies(
-    write_notebook: WriteNotebook, m2_hidden: Split, course: Path
+    write_notebook: WriteNotebook, m2_hidden: Split, course: Path, host: Host
 ) -> None:
     where = m2_hidden.folder.parent.name  # the split's own name is too common a word
     cells = (
@@ -114,4 +115,4 @@ def test_the_process_does_not_learn_where_the_split_lies(
         "line = Path('/proc/self/cmdline')\n"
         f"assert not line.exists() or {where!r} not in line.read_text()",
     )
-    assert graded(write_notebook(*cells), m2_hidden, course).cells == ()
+    assert graded(write_notebook(*cells), m2_hidden, course, host).cells == ()

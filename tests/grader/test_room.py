@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import uuid
 from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
@@ -11,9 +13,10 @@ import pytest
 
 import milestones
 from grader.grade import grade
+from grader.host import Host
+from grader.limits import Limits
 from grader.present import as_json, as_junit
 from grader.report import MilestoneReport, Outcome, Report
-from grader.room import Limits
 from grader.split import Split
 from tests.conftest import WriteNotebook
 
@@ -25,8 +28,10 @@ FORGED = "answer = 1\nsys.modules['grader.ask'].pack = lambda *a:"
 TIGHT = Limits(cell_cpu_s=5, call_cpu_s=5, memory_bytes=2**30, output_bytes=20 * 2**20)
 
 
-def run(path: Path, split: Split, course: Path, limits: Limits = TIGHT) -> MilestoneReport:
-    return grade(milestones.load("m2_kv_bytes"), path, split, course / "data", limits)
+def run(
+    path: Path, split: Split, course: Path, host: Host, limits: Limits = TIGHT
+) -> MilestoneReport:
+    return grade(milestones.load("m2_kv_bytes"), path, split, course / "data", limits, host=host)
 
 
 def hints(report: MilestoneReport) -> str:
@@ -54,9 +59,9 @@ def hints(report: MilestoneReport) -> str:
     ids=["hang", "exit", "segfault", "kill", "memory", "output", "ignored-sigterm"],
 )
 def test_a_notebook_that_ends_its_process_fails_with_the_reason(
-    cell: str, reason: str, write_notebook: WriteNotebook, m2_split: Split, course: Path
+    cell: str, reason: str, write_notebook: WriteNotebook, m2_split: Split, course: Path, host: Host
 ) -> None:
-    report = run(write_notebook(RIGHT, cell), m2_split, course)
+    report = run(write_notebook(RIGHT, cell), m2_split, course, host)
     assert {check.outcome for check in report.checks} <= {Outcome.FAILED, Outcome.SKIPPED}
     assert report.points == 0
     assert reason in report.checks[0].hint
@@ -64,12 +69,12 @@ def test_a_notebook_that_ends_its_process_fails_with_the_reason(
 
 
 def test_calls_that_are_each_within_their_bound_do_not_add_up_without_end(
-    write_notebook: WriteNotebook, m2_split: Split, course: Path
+    write_notebook: WriteNotebook, m2_split: Split, course: Path, host: Host
 ) -> None:
     burn = "end = time.process_time() + 1\n    while time.process_time() < end: pass"
     slow = "import time\n" + RIGHT.replace("    return", f"    {burn}\n    return")
     limits = Limits(cell_cpu_s=5, call_cpu_s=5, total_cpu_s=4)
-    report = run(write_notebook(slow), m2_split, course, limits)
+    report = run(write_notebook(slow), m2_split, course, host, limits)
     assert "was stopped after 4 CPU seconds in all" in hints(report)
 
 
@@ -86,9 +91,9 @@ def test_calls_that_are_each_within_their_bound_do_not_add_up_without_end(
     ],
 )
 def test_a_cell_that_raises_costs_only_what_it_would_have_defined(
-    cell: str, write_notebook: WriteNotebook, m2_split: Split, course: Path
+    cell: str, write_notebook: WriteNotebook, m2_split: Split, course: Path, host: Host
 ) -> None:
-    report = run(write_notebook(cell, RIGHT), m2_split, course)
+    report = run(write_notebook(cell, RIGHT), m2_split, course, host)
     passed = [check.name for check in report.checks if check.outcome is Outcome.PASSED]
     assert passed == ["known_shapes", "other_shapes"]
     if cell != "exit()":  # IPython takes exit() as a wish to leave, not as an error
@@ -120,12 +125,17 @@ def test_a_cell_that_raises_costs_only_what_it_would_have_defined(
     ],
 )
 def test_a_wrong_kind_of_answer_is_named(
-    value: str, reason: str, write_notebook: WriteNotebook, m2_split: Split, course: Path
+    value: str,
+    reason: str,
+    write_notebook: WriteNotebook,
+    m2_split: Split,
+    course: Path,
+    host: Host,
 ) -> None:
     if value == "exit()":
         value, reason = "exit(7)", "raised"
     cell = f"def kv_bytes_per_token(n_layers, n_kv_heads, head_dim, kv_bits):\n    return {value}"
-    report = run(write_notebook(cell), m2_split, course)
+    report = run(write_notebook(cell), m2_split, course, host)
     first = report.checks[0]
     assert first.outcome is Outcome.FAILED
     assert reason in first.hint
@@ -146,10 +156,15 @@ def test_a_wrong_kind_of_answer_is_named(
     ],
 )
 def test_a_wrong_kind_of_array_is_named(
-    value: str, reason: str, write_notebook: WriteNotebook, m2_split: Split, course: Path
+    value: str,
+    reason: str,
+    write_notebook: WriteNotebook,
+    m2_split: Split,
+    course: Path,
+    host: Host,
 ) -> None:
     cell = f"def kv_bytes_for_runs(runs):\n    return {value}"
-    report = run(write_notebook(cell), m2_split, course)
+    report = run(write_notebook(cell), m2_split, course, host)
     check = next(check for check in report.checks if check.name == "every_run")
     assert check.outcome is Outcome.FAILED
     assert reason in check.hint
@@ -171,7 +186,7 @@ def test_a_wrong_kind_of_array_is_named(
     ],
 )
 def test_a_forged_reply_is_no_answer_and_no_fault_of_ours(
-    vandalism: str, write_notebook: WriteNotebook, m2_split: Split, course: Path
+    vandalism: str, write_notebook: WriteNotebook, m2_split: Split, course: Path, host: Host
 ) -> None:
     cells = (
         f"import sys\n{vandalism}",
@@ -179,16 +194,16 @@ def test_a_forged_reply_is_no_answer_and_no_fault_of_ours(
         "def kv_bytes_for_runs(runs): return answer",
         "def kv_bytes_from_config(**config): return answer",
     )
-    report = run(write_notebook(*cells), m2_split, course)
+    report = run(write_notebook(*cells), m2_split, course, host)
     assert {check.outcome for check in report.checks} <= {Outcome.FAILED, Outcome.SKIPPED}
 
 
 @pytest.mark.parametrize("text", ["\\ud800 lone", "\\x1b[2J cleared", "\\ufffe", "\\x00"])
 def test_text_of_a_notebook_is_made_fit_for_every_report(
-    text: str, write_notebook: WriteNotebook, m2_split: Split, course: Path
+    text: str, write_notebook: WriteNotebook, m2_split: Split, course: Path, host: Host
 ) -> None:
     function = f"def kv_bytes_per_token(**shape): raise ValueError('{text}')"
-    report = run(write_notebook(f"raise ValueError('{text}')", function), m2_split, course)
+    report = run(write_notebook(f"raise ValueError('{text}')", function), m2_split, course, host)
     whole = Report(m2_split.split_id, True, (report,))
     ElementTree.fromstring(as_junit(whole))
     for told in (as_json(whole), as_junit(whole), hints(report), report.cells[0].error):
@@ -208,7 +223,7 @@ def test_text_of_a_notebook_is_made_fit_for_every_report(
     ],
 )
 def test_a_right_number_counts_in_any_honest_type(
-    value: str, write_notebook: WriteNotebook, m2_split: Split, course: Path
+    value: str, write_notebook: WriteNotebook, m2_split: Split, course: Path, host: Host
 ) -> None:
     cells = (
         "import numpy as np\nfrom decimal import Decimal\nfrom fractions import Fraction",
@@ -216,19 +231,19 @@ def test_a_right_number_counts_in_any_honest_type(
         "    right = 2 * n_layers * n_kv_heads * head_dim * kv_bits // 8\n"
         f"    return {value}",
     )
-    report = run(write_notebook(*cells), m2_split, course)
+    report = run(write_notebook(*cells), m2_split, course, host)
     assert report.checks[0].outcome is Outcome.PASSED
 
 
 def test_a_series_in_another_row_order_is_put_back_by_its_labels(
-    write_notebook: WriteNotebook, m2_split: Split, course: Path
+    write_notebook: WriteNotebook, m2_split: Split, course: Path, host: Host
 ) -> None:
     cell = (
         "def kv_bytes_for_runs(runs):\n"
         "    runs = runs.sample(frac=1, random_state=0)\n"
         "    return 2 * runs.n_layers * runs.n_kv_heads * runs.head_dim * runs.kv_bits // 8"
     )
-    report = run(write_notebook(cell), m2_split, course)
+    report = run(write_notebook(cell), m2_split, course, host)
     check = next(check for check in report.checks if check.name == "every_run")
     assert check.outcome is Outcome.PASSED
 
@@ -249,34 +264,36 @@ def test_a_series_in_another_row_order_is_put_back_by_its_labels(
     ],
 )
 def test_redefined_builtins_and_libraries_break_only_the_notebook_that_did_it(
-    vandalism: str, write_notebook: WriteNotebook, m2_split: Split, course: Path
+    vandalism: str, write_notebook: WriteNotebook, m2_split: Split, course: Path, host: Host
 ) -> None:
     wrong = "def kv_bytes_per_token(**shape):\n    return 1"
-    report = run(write_notebook(vandalism, wrong), m2_split, course)
+    report = run(write_notebook(vandalism, wrong), m2_split, course, host)
     assert {check.outcome for check in report.checks} <= {Outcome.FAILED, Outcome.SKIPPED}
     assert report.points == 0
 
 
 @pytest.mark.parametrize("detached", [False, True])
 def test_nothing_is_left_running(
-    detached: bool, write_notebook: WriteNotebook, m2_split: Split, course: Path, tmp_path: Path
+    detached: bool, write_notebook: WriteNotebook, m2_split: Split, course: Path, host: Host
 ) -> None:
-    marker = tmp_path / "pid"
+    mark = f"left-by-{uuid.uuid4()}"
     cell = (
         "import os, subprocess, sys\n"
-        "sleep = [sys.executable, '-c', 'import time; time.sleep(600)']\n"
+        f"sleep = [sys.executable, '-c', 'import time; time.sleep(600)', '{mark}']\n"
         f"child = subprocess.Popen(sleep, start_new_session={detached})\n"
-        f"open({str(marker)!r}, 'w').write(str(child.pid))\n"
-        f"if {detached}: os._exit(0)"
+        f"assert child.poll() is None\nif {detached}: os._exit(3)"
     )
-    run(write_notebook(cell), m2_split, course)
-    assert not psutil.pid_exists(int(marker.read_text())) or (
-        psutil.Process(int(marker.read_text())).status() == psutil.STATUS_ZOMBIE
+    report = run(write_notebook(cell), m2_split, course, host)
+    assert [error.error for error in report.cells] == (
+        ["ended its process with exit code 3 in cell 0"] if detached else []
     )
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            assert mark not in process.cmdline() or process.status() == psutil.STATUS_ZOMBIE
 
 
 def test_the_room_holds_the_public_data_but_no_truth(
-    write_notebook: WriteNotebook, m2_split: Split, course: Path
+    write_notebook: WriteNotebook, m2_split: Split, course: Path, host: Host
 ) -> None:
     cell = (
         "from pathlib import Path\n"
@@ -284,12 +301,12 @@ def test_the_room_holds_the_public_data_but_no_truth(
         "assert 'train.csv' in here and 'public_split' not in here, here\n"
         "assert Path.cwd().name == 'notebooks' and not list(Path.cwd().iterdir())"
     )
-    report = run(write_notebook(cell), m2_split, course)
+    report = run(write_notebook(cell), m2_split, course, host)
     assert report.cells == ()
 
 
 def test_cells_run_as_in_ipython(
-    write_notebook: WriteNotebook, m2_split: Split, course: Path
+    write_notebook: WriteNotebook, m2_split: Split, course: Path, host: Host
 ) -> None:
     cells = (
         "%matplotlib inline\nimport matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.show()",
@@ -298,7 +315,7 @@ def test_cells_run_as_in_ipython(
         "files = !ls\nassert 'shape.py' in list(files)\ndisplay(files)",
         RIGHT.replace("2 *", "KEYS_AND_VALUES *"),
     )
-    report = run(write_notebook(*cells), m2_split, course, Limits())
+    report = run(write_notebook(*cells), m2_split, course, host, Limits())
     assert report.cells == ()
     assert report.checks[0].outcome is Outcome.PASSED
 
@@ -313,7 +330,7 @@ class Told:
 
 
 def test_progress_is_told_from_the_first_cell_to_the_judging(
-    write_notebook: WriteNotebook, m2_split: Split, course: Path
+    write_notebook: WriteNotebook, m2_split: Split, course: Path, host: Host
 ) -> None:
     told: list[Told] = []
     grade(
@@ -322,6 +339,7 @@ def test_progress_is_told_from_the_first_cell_to_the_judging(
         m2_split,
         course / "data",
         progress=lambda *step: told.append(Told(*step)),
+        host=host,
     )
     assert told[0].phrase == "running cell 0"
     assert told[-1].phrase == "judging"

@@ -16,7 +16,7 @@ import pytest
 
 import grader.serve
 from grader.errors import BadInputError
-from grader.room import Limits
+from grader.limits import Limits
 from grader.serve import EXAMPLE, Planner, make_app
 from solutions.m7_planner.case import CASE
 from solutions.render import solved_path
