@@ -32,8 +32,21 @@ lint: setup
 	$(BIN)/mypy
 	$(BIN)/python -m solutions render --check
 
-bench: setup
+bench: setup .bench/.ready
 	$(BIN)/python -m tests.bench
+	@echo
+	$(BIN)/python -m tests.bench_class
+
+# What `bench` compares with. Each has an environment of its own, as its users have: what one brings
+# along slows the start of the other.
+.bench/.ready: tests/peers.txt constraints.txt | setup
+	for peer in 'nbgrader' 'otter-grader[grading]'; do \
+		$(PYTHON) -m venv --clear ".bench/$${peer%\[*}" && \
+		".bench/$${peer%\[*}/bin/python" -m pip install --quiet --disable-pip-version-check \
+			--constraint constraints.txt --constraint tests/peers.txt \
+			"$$peer" matplotlib numpy pandas || exit 1; \
+	done
+	touch $@
 
 clean:
-	rm -rf .venv hidden out
+	rm -rf .venv .bench hidden out
