@@ -23,7 +23,6 @@ from typing import Any
 import nbformat
 
 import milestones
-from grader.cli import cli
 from milestones.spec import Files
 from solutions.exam import named_mistakes, reference, write_manifest, write_questions
 from solutions.lesson import ROOT, notebook_text, solved_notebook
@@ -33,6 +32,7 @@ from solutions.proof import prove
 SLUG = "m3_concurrency"
 SEED = (24).to_bytes(32, "big")
 PEERS = ROOT / ".bench"  # `make` installs each peer into an environment of its own there
+OURS = "grader class"
 MISTAKE = "gib_for_gb"  # one function of two is wrong, so part of the points is still earned
 NBGRADER_CELL = {"schema_version": 3, "grade": True, "locked": True, "solution": False}
 
@@ -178,7 +178,7 @@ class Grader:
 
 
 def graders() -> tuple[Grader, ...]:
-    """Return the peers, in the order in which they are timed."""
+    """Return the graders, in the order in which they are timed."""
     if not (PEERS / ".ready").exists():
         raise SystemExit("The other autograders are not installed; run: make .bench/.ready")
     versions = {peer: _version(_python(peer), peer) for peer in ("nbgrader", "otter-grader")}
@@ -192,14 +192,8 @@ def graders() -> tuple[Grader, ...]:
             grades=False,
             one_by_one=True,
         ),
+        Grader(OURS, _version(sys.executable, "kv-capacity"), grader_class),
     )
-
-
-def ours() -> Grader | None:
-    """Return `grader class`, or None where this version of the grader has no such command."""
-    if "class" not in cli.commands:
-        return None
-    return Grader("grader class", _version(sys.executable, "kv-capacity"), grader_class)
 
 
 def _python(peer: str) -> str:
@@ -294,8 +288,9 @@ def grader_class(exam: Exam, folder: Path, hand_ins: Mapping[str, str]) -> Batch
     command += ["--split", str(exam.split), "--out", str(out), "--workers", "2"]
 
     def points() -> dict[str, float]:
-        # The seam: how the gradebook of `grader class` is read stands here once it is written.
-        raise NotImplementedError(f"read the points of {len(hand_ins)} students from {out}")
+        with (out / "grades.csv").open(encoding="utf-8", newline="") as table:
+            rows = [row for row in csv.DictReader(table) if row["milestone"] == SLUG]
+        return {row["student"]: float(row["points"]) for row in rows}
 
     return Batch([command], folder, points)
 
