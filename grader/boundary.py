@@ -86,7 +86,6 @@ def bound(limits: Limits) -> None:
     wanted = {
         resource.RLIMIT_NPROC: limits.processes,
         resource.RLIMIT_NOFILE: limits.open_files,
-        resource.RLIMIT_FSIZE: limits.disk_bytes,
         resource.RLIMIT_CORE: 0,
         # The grader counts a room's CPU seconds; this one ends a single process without it.
         resource.RLIMIT_CPU: int(limits.total_cpu_s * 4),

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import milestones
 from grader.bait import Bait
@@ -110,6 +111,20 @@ def _reason(report: MilestoneReport) -> Reason:
     if report.note:
         return Reason.TRAP
     return Reason.GRADED if report.stopped is None else Reason.STOPPED
+
+
+def make_ready(out: Path) -> None:
+    """Make the folder for the results before hours are spent on them.
+
+    Raises:
+        BadInputError: it cannot be made or written to.
+    """
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(dir=out):
+            pass
+    except OSError as error:
+        raise BadInputError(f"{out}: cannot be written to: {error.strerror}") from None
 
 
 def write_class(graded: Sequence[Graded], split: Split, out: Path) -> None:

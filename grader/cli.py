@@ -26,7 +26,7 @@ from rich.progress import (
 import milestones
 from grader import __version__
 from grader.bait import leave_bait
-from grader.classroom import Course, Graded, Reason, grade_class, write_class
+from grader.classroom import Course, Graded, Reason, grade_class, make_ready, write_class
 from grader.cold import COLD
 from grader.errors import BadInputError
 from grader.grade import grade
@@ -131,7 +131,6 @@ def class_(
     read_manifest(data, skip=("public_split",))
     split = open_split(split_folder)
     hand_ins = find_hand_ins(submissions, milestones.SLUGS)
-    out.mkdir(parents=True, exist_ok=True)
     from joblib import cpu_count  # a slow import: only this command needs it
 
     with ExitStack() as stack:
@@ -141,6 +140,7 @@ def class_(
             host, said = stack.enter_context(walled_host(OR_TRUST)), IN_ROOMS
         click.echo(said, err=True)
         refuse_to_show((split_folder, submissions, out, PACKAGES / "solutions"), host.shown)
+        make_ready(out)
         folder = stack.enter_context(TemporaryDirectory(prefix="kv-capacity-"))
         bait = leave_bait(split, data, Path(folder)) if host.walled else None
         told = stack.enter_context(_class_progress(len(hand_ins)))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,19 +22,23 @@ class HandIn:
     missing: bool = False
 
 
-def find_hand_ins(folder: Path, slugs: Iterable[str]) -> list[HandIn]:
+def find_hand_ins(folder: Path, slugs: Sequence[str]) -> list[HandIn]:
     """Return a hand-in for every student and milestone, sorted, those not handed in included.
 
     Only `<folder>/<student>/<slug>.ipynb` is looked at. A link is not followed: it could name any
-    file of this machine.
+    file of this machine. A folder whose name starts with a dot is a student's only if a notebook
+    lies in it.
 
     Raises:
         BadInputError: there is no such folder, or no student's folder in it.
     """
     if not folder.is_dir():
         raise BadInputError(f"{folder}: there is no such folder of hand-ins")
+    names = tuple(f"{slug}.ipynb" for slug in slugs)
     students = sorted(
-        entry for entry in folder.iterdir() if not entry.name.startswith(".") and _is_folder(entry)
+        entry
+        for entry in folder.iterdir()
+        if _is_folder(entry) and (not entry.name.startswith(".") or _holds_any(entry, names))
     )
     if not students:
         raise BadInputError(
@@ -44,6 +49,10 @@ def find_hand_ins(folder: Path, slugs: Iterable[str]) -> list[HandIn]:
 
 def _is_folder(path: Path) -> bool:
     return stat.S_ISDIR(path.lstat().st_mode)
+
+
+def _holds_any(folder: Path, names: Iterable[str]) -> bool:
+    return any(os.path.lexists(folder / name) for name in names)
 
 
 def _hand_in(student: Path, slug: str) -> HandIn:

@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 
 from grader.report import CheckReport, Outcome
+from grader.trouble import printable
 from milestones.spec import Answer, Answers, Check, Files, Milestone, Verdict
 
 PROBE_ROWS = 16  # wrong rows kept of a mistake's long answer: enough to tell mistakes apart
 SAME_RTOL = 1e-9  # two computations of the same wrong formula differ by rounding only
+MAX_HINT = 2_000  # characters; an answer that is quoted (its keys, a message) may have any length
 
 
 @dataclass(frozen=True)
@@ -102,7 +104,8 @@ def judge(
             skipped = _report(check, Outcome.SKIPPED, hint=f"Waits for: {waits_for[0]}")
             reports.append(skipped)
             continue
-        reports.append(_judge_one(check, answers, truth, mistakes, public))
+        with np.errstate(all="ignore"):  # answers may be of any size: that is no news, and no fault
+            reports.append(_judge_one(check, answers, truth, mistakes, public))
     return tuple(reports)
 
 
@@ -135,7 +138,10 @@ def _judge_one(
 
 
 def _sentences(parts: Sequence[str]) -> list[str]:
-    unique = dict.fromkeys(part.strip() for part in parts if part.strip())
+    """Return each part once, as a sentence that any report can hold, whatever it quotes."""
+    whole = (printable(part.strip()) for part in parts)
+    short = (part if len(part) <= MAX_HINT else f"{part[:MAX_HINT]}..." for part in whole)
+    unique = dict.fromkeys(part for part in short if part)
     return [part if part.endswith((".", "!", "?", ")")) else f"{part}." for part in unique]
 
 

@@ -1,0 +1,319 @@
+"""`grader class`: one row a hand-in, the same grade wherever and beside whatever it is graded."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import psutil
+import pytest
+from scipy.stats import spearmanr
+
+import milestones
+from grader.bait import LEFT_AT, Bait, leave_bait
+from grader.classroom import Course, Graded, Reason, grade_class, spreadsheet_safe, write_class
+from grader.cold import COLD
+from grader.errors import BadInputError
+from grader.grade import grade
+from grader.handins import HandIn, find_hand_ins
+from grader.host import Host
+from grader.present import as_json
+from grader.report import Outcome, Report
+from grader.split import Split, open_split
+from milestones.runs import LABELS
+from solutions.render import solved_path
+from tests.conftest import WriteNotebook
+
+M2 = "m2_kv_bytes"
+RIGHT = (
+    "def kv_bytes_per_token(n_layers, n_kv_heads, head_dim, kv_bits):\n"
+    "    return 2 * n_layers * n_kv_heads * head_dim * kv_bits // 8"
+)
+
+
+@pytest.fixture
+def hand_in(tmp_path: Path, write_notebook: WriteNotebook) -> WriteNotebook:
+    """Hand in a notebook of code cells as a student's; return the folder of all hand-ins."""
+
+    def hand(*cells: str, name: str = "ann") -> Path:
+        folder = tmp_path / "submissions" / name
+        folder.mkdir(parents=True, exist_ok=True)
+        write_notebook(*cells).rename(folder / f"{M2}.ipynb")
+        return folder.parent
+
+    return hand
+
+
+def graded(
+    folder: Path, course: Course, workers: int = 2, slugs: tuple[str, ...] = (M2,)
+) -> list[Graded]:
+    return grade_class(find_hand_ins(folder, slugs), course, workers)
+
+
+def rows(out: Path) -> list[dict[str, str]]:
+    with (out / "grades.csv").open(encoding="utf-8", newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
+def json_of(report: object, split: Split) -> str:
+    return as_json(Report(split.split_id, split.public, (report,)))  # type: ignore[arg-type]
+
+
+# ---------------------------------------------------------------- one row each
+
+
+def test_every_hand_in_ends_in_one_row_with_one_reason(
+    hand_in: WriteNotebook, m2_hidden: Split, course: Path, walled: Host, tmp_path: Path
+) -> None:
+    folder = hand_in(RIGHT, name="right")
+    hand_in("import os\nos._exit(0)", name="stopped")
+    hand_in("1 / 0", name="zero")
+    (folder / "none").mkdir()
+    (folder / "page").mkdir()
+    (folder / "page" / f"{M2}.ipynb").write_text("<!DOCTYPE html>")
+    (folder / "linked").mkdir()
+    (folder / "linked" / f"{M2}.ipynb").symlink_to(folder / "right" / f"{M2}.ipynb")
+    (folder / "pipe").mkdir()
+    os.mkfifo(folder / "pipe" / f"{M2}.ipynb")
+    (folder / "tree" / f"{M2}.ipynb").mkdir(parents=True)
+    (folder / ".git").mkdir()
+    (folder / "notes.txt").touch()
+    (folder / "elsewhere").symlink_to(folder / "right")
+
+    found = graded(folder, Course(m2_hidden, course / "data", walled))
+    write_class(found, m2_hidden, tmp_path / "out")
+    assert {row["student"]: (row["points"], row["reason"]) for row in rows(tmp_path / "out")} == {
+        "right": ("4", "graded"),
+        "stopped": ("0", "stopped"),
+        "zero": ("0", "graded"),
+        "none": ("0", "missing"),
+        "page": ("0", "unreadable"),
+        "linked": ("0", "unreadable"),
+        "pipe": ("0", "unreadable"),
+        "tree": ("0", "unreadable"),
+    }
+    assert {row["points_max"] for row in rows(tmp_path / "out")} == {"15"}
+
+
+def test_a_fault_of_ours_is_a_row_without_points(
+    hand_in: WriteNotebook, m2_hidden: Split, course: Path, walled: Host, tmp_path: Path
+) -> None:
+    damaged = tmp_path / "damaged"
+    shutil.copytree(m2_hidden.folder, damaged)
+    (damaged / "truth" / M2 / "mistakes.json").unlink()
+    split = Split(damaged, "damaged", public=False)
+    found = graded(hand_in(RIGHT), Course(split, course / "data", walled))
+    write_class(found, split, tmp_path / "out")
+    (row,) = rows(tmp_path / "out")
+    assert (row["points"], row["reason"]) == ("", "broken")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["=cmd()", "+1", "-1", "@sum", "<b>bold", "..x", "a b", "Łukasz", "x" * 200, 'say "hi"',
+     "comma, name", "new\nline", "$(id)", "[red]", "%s{}", "'quoted"],
+)  # fmt: skip
+def test_a_name_is_only_a_name(
+    name: str, hand_in: WriteNotebook, m2_hidden: Split, course: Path, walled: Host, tmp_path: Path
+) -> None:
+    found = graded(hand_in(RIGHT, name=name), Course(m2_hidden, course / "data", walled))
+    out = tmp_path / "out"
+    write_class(found, m2_hidden, out)
+    (row,) = rows(out)
+    assert row["student"] == spreadsheet_safe(name)
+    assert not row["student"].startswith(("=", "+", "-", "@"))
+    assert row["points"] == "4"
+    (report,) = (out / "reports").rglob("*.json")
+    assert report.parent.parent == out / "reports", "nothing is written beside the reports"
+
+
+@pytest.mark.parametrize("what", ["absent", "empty", "a file"])
+def test_a_folder_without_hand_ins_is_told_in_one_sentence(what: str, tmp_path: Path) -> None:
+    folder = tmp_path / "submissions"
+    if what == "empty":
+        folder.mkdir()
+    if what == "a file":
+        folder.touch()
+    with pytest.raises(BadInputError, match=r"hand-ins"):
+        find_hand_ins(folder, (M2,))
+
+
+# ---------------------------------------------------------------- the same grade anywhere
+
+
+CLASS = {
+    "right": (RIGHT,),
+    "wrong": (RIGHT.replace("2 *", "4 *"),),
+    "raises": ("1 / 0", "open('/course/data/none')", RIGHT),
+    "stopped": ("import os\nos._exit(4)",),
+    "random": (
+        "import random\nimport numpy as np",
+        "def kv_bytes_per_token(**shape): return random.random() + np.random.rand()",
+    ),
+    "folder": ("import os\nraise ValueError(os.getcwd())",),
+    "message": ("def kv_bytes_per_token(**s): raise ValueError(object())",),
+}
+
+
+def test_a_grade_is_the_same_alone_or_in_a_class_first_or_last_warm_or_cold(
+    hand_in: WriteNotebook, m2_split: Split, course: Path, walled: Host
+) -> None:
+    for name, cells in CLASS.items():
+        folder = hand_in(*cells, name=name)
+    hand_ins = find_hand_ins(folder, (M2,))
+    for_class = Course(m2_split, course / "data", walled)
+
+    def reports(order: list[HandIn], workers: int) -> dict[str, str]:
+        done = grade_class(order, for_class, workers)
+        return {one.hand_in.student: json_of(one.report, m2_split) for one in done}
+
+    def alone(one: HandIn, host: Host) -> str:
+        milestone = milestones.load(M2)
+        return json_of(grade(milestone, one.path, m2_split, course / "data", host=host), m2_split)
+
+    one_worker = reports(hand_ins, 1)
+    assert reports(hand_ins[::-1], 2) == one_worker
+    for one in hand_ins:
+        assert alone(one, walled) == one_worker[one.student], one.student
+        assert alone(one, COLD) == one_worker[one.student], one.student
+    assert len(set(one_worker.values())) == len(CLASS), "each grade is another, or nothing is shown"
+
+
+@pytest.fixture
+def hogs() -> Iterator[None]:
+    """Keep every core busy with twice as many processes as there are cores."""
+    count = 2 * (os.cpu_count() or 1)
+    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
+    yield
+    for process in busy:
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture(scope="module")
+def solved_class(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("solved") / "submissions"
+    (folder / "ann").mkdir(parents=True)
+    for slug in milestones.SLUGS:
+        shutil.copy(solved_path(slug), folder / "ann")
+    return folder
+
+
+@pytest.mark.usefixtures("hogs")
+def test_every_core_busy_elsewhere_changes_no_outcome(
+    solved_class: Path, course: Path, walled: Host
+) -> None:
+    split = open_split(course / "data" / "public_split")
+    found = graded(solved_class, Course(split, course / "data", walled), slugs=milestones.SLUGS)
+    assert {one.hand_in.slug: one.reason for one in found} == dict.fromkeys(
+        milestones.SLUGS, Reason.GRADED
+    )
+    for one in found:
+        assert one.report.points == one.report.points_max, one.hand_in.slug
+
+
+# ---------------------------------------------------------------- the trap
+
+
+@pytest.fixture
+def bait(m2_hidden: Split, course: Path, tmp_path: Path) -> Bait:
+    left = leave_bait(m2_hidden, course / "data", tmp_path / "bait")
+    assert left is not None
+    return left
+
+
+@pytest.mark.parametrize("place", LEFT_AT)
+@pytest.mark.parametrize(
+    "use", ["labels", "labels * 3 + 1", "labels + 0.5 * runs.n_layers", "1 / labels"]
+)
+def test_predictions_that_follow_a_label_file_left_as_a_trap_fail_with_a_note(
+    place: str, use: str, hand_in: WriteNotebook, m2_hidden: Split, course: Path, walled: Host,
+    bait: Bait, tmp_path: Path,
+) -> None:  # fmt: skip
+    thief = (
+        "import pandas as pd\n"
+        f"left = pd.read_csv('../{place}', dtype={{'run_id': str}}).set_index('run_id')\n"
+        "def kv_bytes_for_runs(runs):\n"
+        f"    labels = left.loc[runs.run_id, 'decode_step_ms'].to_numpy()\n    return {use}"
+    )
+    found = graded(hand_in(RIGHT, thief), Course(m2_hidden, course / "data", walled, bait))
+    (one,) = found
+    assert one.reason is Reason.TRAP
+    checks = {check.name: check for check in one.report.checks}
+    assert checks["every_run"].outcome is Outcome.FAILED
+    assert "left in the room as a trap" in checks["every_run"].hint
+    assert checks["known_shapes"].outcome is Outcome.PASSED, "what was not stolen counts"
+    write_class(found, m2_hidden, tmp_path / "out")
+    assert "talk to the student" in (tmp_path / "out" / "notes.csv").read_text()
+
+
+def test_no_solved_notebook_is_taken_for_a_thief(
+    solved_class: Path, course: Path, walled: Host, tmp_path: Path
+) -> None:
+    split = open_split(course / "data" / "public_split")
+    left = leave_bait(split, course / "data", tmp_path / "bait")
+    slugs = ("m2_kv_bytes", "m5_roofline", "m6_memory_traffic")
+    found = graded(solved_class, Course(split, course / "data", walled, left), slugs=slugs)
+    assert [one.reason for one in found] == [Reason.GRADED] * 3
+    assert all(one.report.points == one.report.points_max for one in found)
+
+
+def test_the_trap_tells_nothing_of_a_run(course: Path, tmp_path: Path) -> None:
+    split = open_split(course / "data" / "public_split")
+    left = leave_bait(split, course / "data", tmp_path)
+    assert left is not None
+    truth = pd.read_csv(split.folder / "truth" / "runs.csv")[list(LABELS)].to_numpy()
+    for bait_column, true_column in zip(left.labels.T, truth.T, strict=True):
+        # of 4,000 independent rows, a correlation of 0.1 is six standard deviations
+        assert abs(spearmanr(bait_column, true_column).statistic) < 0.1
+        assert np.mean(bait_column == true_column) < 0.01
+
+
+# ---------------------------------------------------------------- the command
+
+
+def test_the_command_writes_grades_reports_and_notes(
+    hand_in: WriteNotebook, m2_hidden: Split, course: Path, walled: Host, tmp_path: Path
+) -> None:
+    assert walled.walled
+    folder, out = hand_in(RIGHT), tmp_path / "results" / "autumn"
+    command = [sys.executable, "-m", "grader", "class", str(folder), "--split",
+               str(m2_hidden.folder), "--out", str(out), "--workers", "1"]  # fmt: skip
+    run = subprocess.run(command, cwd=course, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    assert "boundary around it" in run.stderr
+    assert len(rows(out)) == len(milestones.SLUGS)
+    report = json.loads((out / "reports" / "ann" / f"{M2}.json").read_text())
+    assert report["milestones"][0]["points"] == 4
+    assert not list(out.rglob("*unfinished*"))
+
+
+def test_an_interrupted_class_leaves_no_process_and_no_grades(
+    hand_in: WriteNotebook, m2_hidden: Split, course: Path, walled: Host, tmp_path: Path
+) -> None:
+    assert walled.walled
+    mark = tmp_path.name
+    folder, out = hand_in(f"import time  # {mark}\ntime.sleep(600)"), tmp_path / "out"
+    command = [sys.executable, "-m", "grader", "class", str(folder), "--split",
+               str(m2_hidden.folder), "--out", str(out)]  # fmt: skip
+    process = subprocess.Popen(command, cwd=course, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    while "graded 1 of" not in process.stderr.readline():  # the missing ones are done at once
+        assert process.poll() is None
+    family = psutil.Process(process.pid).children(recursive=True)
+    assert family
+    process.terminate()
+    assert process.wait(timeout=60) == 130
+    assert "interrupted" in process.stderr.read()
+    process.stderr.close()
+    psutil.wait_procs(family, timeout=30)
+    assert not [p for p in family if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
+    assert not (out / "grades.csv").exists()
