@@ -1,0 +1,13 @@
+# %% [markdown] tags=["bomb"]
+# Returns a text of half a gigabyte, and raises one nearly as long.
+
+# %%
+text = "num_hidden_layers " * 2**24
+
+
+def kv_bytes_per_token(**shape):
+    return "9" * 2**29
+
+
+def kv_bytes_from_config(**config):
+    raise ValueError(text)
