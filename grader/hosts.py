@@ -17,9 +17,10 @@ TRUSTED = (
     "they can read your files and the truth of the split, and use the network."
 )
 REFUSED = (
-    "this machine gives no boundary around a notebook: {why}. A Linux machine or container that "
-    "allows namespaces does (for Docker: --security-opt seccomp=unconfined "
-    "--security-opt systempaths=unconfined, or --privileged){otherwise}"
+    "this machine gives no boundary around a notebook: {why}. Linux 5.12 and later gives one to "
+    "root, and to other users where user namespaces are allowed (on Ubuntu by sysctl "
+    "kernel.apparmor_restrict_unprivileged_userns=0, in a container by running it privileged)"
+    "{otherwise}"
 )
 
 

@@ -139,9 +139,9 @@ def _judge_one(
 
 def _sentences(parts: Sequence[str]) -> list[str]:
     """Return each part once, as a sentence that any report can hold, whatever it quotes."""
-    whole = (printable(part.strip()) for part in parts)
+    whole = (part.strip() for part in parts)
     short = (part if len(part) <= MAX_HINT else f"{part[:MAX_HINT]}..." for part in whole)
-    unique = dict.fromkeys(part for part in short if part)
+    unique = dict.fromkeys(printable(part) for part in short if part)
     return [part if part.endswith((".", "!", "?", ")")) else f"{part}." for part in unique]
 
 

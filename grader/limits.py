@@ -13,6 +13,7 @@ class Limits:
     call_cpu_s: float = 60.0
     total_cpu_s: float = 600.0  # cells, and calls without a bound of their own; solved ones: 20
     wall_per_cpu: float = 10.0  # a busy machine may give a process a tenth of a core
+    idle_s: float = 120.0  # asleep, with no processor asked for: nothing in a room is waited for
     total_wall_s: float = 3_600.0  # an hour: whoever sleeps that long learns nothing from it
     memory_bytes: int = 4 * 2**30  # the solved notebooks stay below 0.6 GiB
     output_bytes: int = 200 * 2**20  # an honest print of 100 MB passes

@@ -14,6 +14,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import psutil
@@ -50,6 +51,7 @@ class Room:
         self.stopped: str | None = None
         self._output_bytes = 0
         self._opened = time.monotonic()
+        self._active = _Activity(self._opened, 0.0)
         self._granted_cpu_s = 0.0  # for calls with a bound of their own, which is judged elsewhere
         self._brought: set[str] = set()
         self._replies: queue.Queue[Reply | None] = queue.Queue()
@@ -194,6 +196,9 @@ class Room:
         if time.monotonic() - started > wall_s:
             return f"after {wall_s:g} seconds of waiting"
         family = self._body.family()
+        self._active = self._active.seen(time.monotonic(), cpu_now, family)
+        if time.monotonic() - max(self._active.at, started) > limits.idle_s:
+            return f"after {limits.idle_s:g} seconds of doing nothing"
         if len(family) > limits.processes:
             return f"at {limits.processes} processes"
         if _memory_bytes(family) > limits.memory_bytes:
@@ -243,6 +248,30 @@ class Room:
             while piece := os.read(self._body.output.fileno(), 65_536):
                 self._output_bytes += len(piece)
                 self._tail = (self._tail + piece)[-4_000:]
+
+
+@dataclass(frozen=True)
+class _Activity:
+    """When a room last asked for a processor, and the CPU seconds it had used by then."""
+
+    at: float
+    cpu_s: float
+
+    def seen(self, now: float, cpu_s: float, family: list[psutil.Process]) -> _Activity:
+        """Return the later activity: time used, or a process that waits for a core or a disk.
+
+        A process that a busy machine gives no time to is not asleep.
+        """
+        if cpu_s - self.cpu_s > CPU_TICK_S or any(map(_wants_to_run, family)):
+            return _Activity(now, cpu_s)
+        return self
+
+
+def _wants_to_run(process: psutil.Process) -> bool:
+    try:
+        return process.status() in (psutil.STATUS_RUNNING, psutil.STATUS_DISK_SLEEP)
+    except psutil.Error:
+        return False
 
 
 @contextlib.contextmanager

@@ -61,6 +61,52 @@ class WarmHost:
         self._root_becomes = root_becomes
         self._lock = threading.Lock()
         self._courses: dict[Places, Path] = {}
+        self._zygote = _Zygote(scratch)
+
+    def start(self, start: Start) -> Body:
+        """Fork a room's process.
+
+        Raises:
+            HostError: the warm process has ended, or the machine gives no boundary.
+        """
+        view = View(self.shown, str(self._course(start.places)), self._root_becomes)
+        settings = {"limits": asdict(start.limits), "view": asdict(view), "run": start.run}
+        request = json.dumps(settings).encode()
+        with self._lock:
+            body = self._zygote.fork(request)
+            if body is None:  # something on this machine ended it; its rooms live on
+                self._zygote.close()
+                self._zygote = _Zygote(self._scratch)
+                body = self._zygote.fork(request)
+        if body is None:
+            raise HostError("the warm process ends as soon as it is started")
+        return body
+
+    def close(self) -> None:
+        """End the warm process; a room that is still open ends with its leash."""
+        self._zygote.close()
+
+    def _course(self, places: Places) -> Path:
+        """Return a folder with what rooms on these places show as /course, made once."""
+        with self._lock:
+            if places not in self._courses:
+                folder = Path(tempfile.mkdtemp(prefix="course-", dir=self._scratch))
+                lay_out_course(places, folder)
+                for path in (folder, *folder.rglob("*")):
+                    path.chmod(0o755 if path.is_dir() else 0o644)  # another user reads it there
+                self._courses[places] = folder
+            return self._courses[places]
+
+
+class _Zygote:
+    """The warm process and the socket it is told of rooms by."""
+
+    def __init__(self, scratch: Path) -> None:
+        """Start it and wait until its imports are done.
+
+        Raises:
+            HostError: it did not start.
+        """
         home = scratch / "home"
         home.mkdir(exist_ok=True)
         self._control, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -86,29 +132,26 @@ class WarmHost:
             self.close()
             raise HostError(f"the warm process did not start: {said.strip()[-500:]}")
 
-    def start(self, start: Start) -> Body:
-        """Fork a room's process.
-
-        Raises:
-            HostError: the warm process has ended, or the machine gives no boundary.
-        """
-        view = View(self.shown, str(self._course(start.places)), self._root_becomes)
-        settings = {"limits": asdict(start.limits), "view": asdict(view), "run": start.run}
+    def fork(self, request: bytes) -> _WarmBody | None:
+        """Return a new room's process; None where the warm process is no more."""
         ours, its = _pipes()
         try:
-            with self._lock:
-                socket.send_fds(self._control, [json.dumps(settings).encode()], its)
-        except OSError as error:
+            socket.send_fds(self._control, [request], its)
+        except OSError:
             for end in ours:
                 os.close(end)
-            raise HostError(f"the warm process has ended: {error}") from error
+            return None
         finally:
             for end in its:
                 os.close(end)
-        return _WarmBody(*ours)
+        body = _WarmBody(*ours)
+        if body.kept:
+            return body
+        body.discard()
+        return None
 
     def close(self) -> None:
-        """End the warm process; a room that is still open ends with its leash."""
+        """End it."""
         self._control.close()
         try:
             self._process.wait(timeout=10)
@@ -117,17 +160,6 @@ class WarmHost:
             self._process.wait()
         if self._process.stderr is not None:
             self._process.stderr.close()
-
-    def _course(self, places: Places) -> Path:
-        """Return a folder with what rooms on these places show as /course, made once."""
-        with self._lock:
-            if places not in self._courses:
-                folder = Path(tempfile.mkdtemp(prefix="course-", dir=self._scratch))
-                lay_out_course(places, folder)
-                for path in (folder, *folder.rglob("*")):
-                    path.chmod(0o755 if path.is_dir() else 0o644)  # another user reads it there
-                self._courses[places] = folder
-            return self._courses[places]
 
 
 @contextlib.contextmanager
@@ -230,6 +262,17 @@ class _WarmBody:
         self._first: psutil.Process | None = None
         with contextlib.suppress(psutil.NoSuchProcess, KeyError):
             self._first = psutil.Process(int(self._said["first"]))
+
+    @property
+    def kept(self) -> bool:
+        """Whether a keeper has spoken for this room, if only of a fault."""
+        return bool(self._said)
+
+    def discard(self) -> None:
+        """Let go of a room that no process was forked for."""
+        for pipe in (self.requests, self.replies, self.output):
+            pipe.close()
+        self.clear()
 
     def family(self) -> list[psutil.Process]:
         return [] if self._first is None else _descendants(self._first)

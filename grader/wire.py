@@ -202,7 +202,7 @@ def unpack(form: str, data: bytes) -> Any:
 
 
 def strict_json(data: bytes) -> Any:
-    """Read JSON of no NaN, infinity, key twice, lone surrogate, deep nest or endless number.
+    """Read JSON of no NaN, infinity, key twice, lone surrogate, deep nest or endless text or number.
 
     Raises:
         MalformedError: it is not such JSON.
@@ -214,9 +214,28 @@ def strict_json(data: bytes) -> Any:
         )
         json.dumps(value, allow_nan=False).encode()
         json.dumps(value, ensure_ascii=False).encode("utf-8")  # a lone surrogate fails here
+        _refuse_beyond_bounds(value)
     except (ValueError, RecursionError):
         raise MalformedError("not strict JSON") from None
     return value
+
+
+def _refuse_beyond_bounds(value: Any) -> None:
+    """Refuse what `_plain` never sends: too deep, too many values, or too long a text."""
+    level, n_values = [value], 0
+    for _depth in range(MAX_DEPTH + 1):
+        n_values += len(level)
+        if n_values > MAX_ITEMS or any(isinstance(v, str) and len(v) > MAX_TEXT for v in level):
+            raise ValueError("beyond the bounds of an answer")
+        level = [
+            item
+            for inner in level
+            if isinstance(inner, dict | list)
+            for item in (inner.values() if isinstance(inner, dict) else inner)
+        ]
+        if not level:
+            return
+    raise ValueError("too deep")
 
 
 def _refuse(token: str) -> NoReturn:

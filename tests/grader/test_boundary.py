@@ -304,3 +304,16 @@ def test_a_secret_inside_a_shown_folder_is_refused(tmp_path: Path) -> None:
     link.symlink_to(tmp_path / "split")
     with pytest.raises(BadInputError, match="lies inside"):
         refuse_to_show([link], [str(tmp_path / "split")])
+
+
+def test_a_warm_process_that_was_killed_is_started_again(walled: Host) -> None:
+    assert walled.walled
+    with (
+        TemporaryDirectory() as scratch,
+        contextlib.closing(WarmHost(Path(scratch), None)) as host,
+        open_room(PLACES, Limits(), host=host) as before,
+    ):
+        host._zygote._process.kill()
+        with open_room(PLACES, Limits(), host=host) as after:
+            assert found(after, "found = 7") == 7
+        assert found(before, "found = 8") == 8, "a room outlives the process it was forked from"

@@ -78,6 +78,18 @@ def test_calls_that_are_each_within_their_bound_do_not_add_up_without_end(
     assert "was stopped after 4 CPU seconds in all" in hints(report)
 
 
+def test_a_notebook_that_sleeps_is_stopped_long_before_one_that_gets_no_processor(
+    write_notebook: WriteNotebook, m2_split: Split, course: Path, host: Host
+) -> None:
+    limits = Limits(idle_s=1)
+    report = run(
+        write_notebook(RIGHT, "import time\ntime.sleep(600)"), m2_split, course, host, limits
+    )
+    assert "was stopped after 1 seconds of doing nothing in cell 1" in hints(report)
+    busy = "import time\nend = time.monotonic() + 2\nwhile time.monotonic() < end: pass"
+    assert run(write_notebook(RIGHT, busy), m2_split, course, host, limits).cells == ()
+
+
 @pytest.mark.parametrize(
     "cell",
     [
