@@ -5,9 +5,10 @@ from __future__ import annotations
 import base64
 import json
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import nbformat
 from nbconvert.preprocessors import ExecutePreprocessor
@@ -16,7 +17,7 @@ from grader.calls import call_to_json
 from grader.host import Host
 from grader.limits import Limits
 from grader.notebook import read_notebook
-from grader.places import Places
+from grader.places import Places, lay_out_course
 from grader.room import open_room
 from grader.trouble import Trouble, problem
 from grader.wire import unpack
@@ -54,7 +55,7 @@ def in_kernel(path: Path, calls: Sequence[Call], places: Places, folder: Path) -
     """Run a notebook file in a Jupyter kernel, in a work folder below `folder`, and ask it."""
     work = folder / "course" / "notebooks"
     work.mkdir(parents=True)
-    (work.parent / "data").symlink_to(places.data.resolve())
+    lay_out_course(places, work.parent)
     (folder / CALLS).write_text(json.dumps([call_to_json(call) for call in calls]))
     notebook = nbformat.read(path, as_version=4)
     own = len(notebook.cells)
@@ -62,17 +63,16 @@ def in_kernel(path: Path, calls: Sequence[Call], places: Places, folder: Path) -
     arguments = ", ".join(["globals()", *map(repr, where)])
     asking = ASK.format(root=str(ROOT), module="tests.grader.asking", all=arguments)
     notebook.cells.append(nbformat.v4.new_code_cell(asking))
+    raised: dict[int, str] = {}
+
+    def note(cell_index: int, execute_reply: Mapping[str, Any], **_: object) -> None:
+        raised[cell_index] = execute_reply["content"]["ename"]
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the kernel client's own libraries
-        ExecutePreprocessor(timeout=CELL_TIMEOUT_S, allow_errors=True).preprocess(
-            notebook, {"metadata": {"path": str(work)}}
-        )
-    raised = {
-        index: output.ename
-        for index, cell in enumerate(notebook.cells)
-        for output in cell.get("outputs", ())
-        if output.output_type == "error"
-    }
+        ExecutePreprocessor(
+            timeout=CELL_TIMEOUT_S, allow_errors=True, on_cell_error=note
+        ).preprocess(notebook, {"metadata": {"path": str(work)}})
     assert own not in raised, notebook.cells[own].outputs
     found = json.loads((folder / ANSWERS).read_text(encoding="utf-8"))
     return Run(raised, {call.id: _answer(call, found[call.id]) for call in calls})

@@ -14,7 +14,16 @@ import pytest
 from solutions.lesson import KERNEL, ROOT
 
 FOLDER = ROOT / "tests" / "odd"
-AWAITED = {"says_exit": "exit() raises an AttributeError of the room's shell, where it should end"}
+# What a room does not do yet as a kernel does: each is expected to fail until it does.
+AWAITED = {
+    "breakpoint_left_in": "breakpoint() ends in BdbQuit; a kernel without a debugger runs over it",
+    "figures_end_with_their_cell": "a warm room leaves figures open from one cell to the next",
+    "folder_beside_notebooks": "nothing can be made beside `notebooks`",
+    "local_server": "a room has no loopback address and does not know localhost",
+    "says_exit": "exit() raises an AttributeError of the room's shell",
+    "stored_variables": "%store is not loaded, as it is in every kernel",
+    "tasks_across_cells": "no event loop runs in a cell that awaits nothing",
+}
 NAMES = tuple(sorted(path.stem for path in FOLDER.glob("*.txt")))
 
 
