@@ -9,11 +9,12 @@ from __future__ import annotations
 import io
 import json
 import math
+import re
 from collections.abc import Mapping
 from decimal import Decimal
 from fractions import Fraction
 from numbers import Integral, Real
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 import numpy as np
 import pandas as pd
@@ -169,6 +170,16 @@ def _kind(value: Any) -> str:
 # ---------------------------------------------------------------- beside the judge
 
 
+_NPY_HEADER = re.compile(
+    rb"\x93NUMPY\x01\x00.."
+    rb"\{'descr': '" + re.escape(np.dtype(np.float64).str.encode()) + rb"', "
+    rb"'fortran_order': (?P<fortran>True|False), "
+    rb"'shape': \((?P<shape>|[0-9]{1,19},|[0-9]{1,19}(?:, [0-9]{1,19})+)\), \} *\n",
+    re.DOTALL,
+)
+"""What `np.save` writes before the numbers of a float64 array."""
+
+
 class MalformedError(Exception):
     """Bytes that no honest `pack` wrote; the message completes 'the answer is ...'."""
 
@@ -202,7 +213,7 @@ def unpack(form: str, data: bytes) -> Any:
 
 
 def strict_json(data: bytes) -> Any:
-    """Read JSON of no NaN, infinity, key twice, lone surrogate, deep nest or endless text or number.
+    """Read JSON of no NaN, infinity, key twice, lone surrogate, and nothing beyond the bounds.
 
     Raises:
         MalformedError: it is not such JSON.
@@ -257,11 +268,17 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _strict_array(data: bytes) -> np.ndarray:
-    buffer = io.BytesIO(data)
+    # numpy's own reader takes more than `pack` writes: it evaluates the header, warns of it, and
+    # believes its shape before it has seen as many bytes.
+    header = _NPY_HEADER.match(data)
+    if header is None:
+        raise MalformedError("not one float64 array in .npy form")
+    order: Literal["C", "F"] = "F" if header["fortran"] == b"True" else "C"
+    shape = tuple(int(part) for part in header["shape"].split(b",") if part)
+    body = data[header.end() :]
+    if len(body) != 8 * math.prod(shape):
+        raise MalformedError("an array of another size than it says")
     try:
-        array = np.lib.format.read_array(buffer, allow_pickle=False)
-    except Exception:  # hostile bytes raise whatever numpy's reader runs into
-        raise MalformedError("not an array in .npy form") from None
-    if not isinstance(array, np.ndarray) or array.dtype != np.float64 or buffer.read(1):
-        raise MalformedError("not one float64 array")
-    return array
+        return np.frombuffer(body, dtype=np.float64).reshape(shape, order=order).copy()
+    except (ValueError, OverflowError):  # no array can have such dimensions
+        raise MalformedError("an array of no possible shape") from None
