@@ -32,6 +32,9 @@ from grader.wire import MAX_BYTES, MalformedError, form_of, unpack
 from milestones.spec import Answer, Call, Problem
 
 POLL_S = 0.05
+LOOK_S = 1.0  # between two looks at the bounds while replies come fast
+MAX_UNREAD = 4  # a reply comes after its request; more than a few at once are a flood
+MAX_TOLD = 2_000  # characters of a text from the room that a report keeps
 CPU_TICK_S = 0.02  # process CPU times come in ticks of 10 ms: two of them are measurement error
 
 
@@ -50,7 +53,7 @@ class Room:
         self._places = start.places
         self.stopped: str | None = None
         self._output_bytes = 0
-        self._opened = time.monotonic()
+        self._opened = self._looked = time.monotonic()
         self._active = _Activity(self._opened, 0.0)
         self._granted_cpu_s = 0.0  # for calls with a bound of their own, which is judged elsewhere
         self._brought: set[str] = set()
@@ -168,6 +171,10 @@ class Room:
 
     def _wait(self, where: str, cpu_s: float) -> Reply | None:
         started, cpu_before = time.monotonic(), None
+        if started - self._looked > LOOK_S:  # many short replies add up without a wait for one
+            why = self._limit_hit(cpu_s, self._body.cpu_s(), started)
+            if why is not None:
+                return self._stop(f"was stopped {why} {where}")
         while True:
             try:
                 reply = self._replies.get(timeout=POLL_S)
@@ -182,6 +189,7 @@ class Room:
 
     def _limit_hit(self, cpu_s: float, cpu_before: float, started: float) -> str | None:
         """Return how a bound was passed, or None while all are kept."""
+        self._looked = time.monotonic()
         if self._cancelled.is_set():
             return "when the grader was interrupted,"
         limits = self._limits
@@ -225,15 +233,16 @@ class Room:
 
     def _told(self, text: object) -> str:
         """Return a text from the room as a report tells it, the same from any room."""
-        whole = printable(str(text))
+        whole = printable(str(text)[:MAX_TOLD])
         for path, name in self._body.shown_as:
             whole = whole.replace(path, name)
         return whole
 
     def _listen(self) -> None:
         try:
-            while True:
+            while self._replies.qsize() < MAX_UNREAD:
                 self._replies.put(read_frame(self._body.replies, MAX_BYTES))
+            self._replies.put(None)
         except (BrokenPipeTalkError, OSError, ValueError):
             self._replies.put(None)
 

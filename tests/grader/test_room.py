@@ -17,6 +17,7 @@ from grader.host import Host
 from grader.limits import Limits
 from grader.present import as_json, as_junit
 from grader.report import MilestoneReport, Outcome, Report
+from grader.room import MAX_TOLD
 from grader.split import Split
 from tests.conftest import WriteNotebook
 
@@ -88,6 +89,27 @@ def test_a_notebook_that_sleeps_is_stopped_long_before_one_that_gets_no_processo
     assert "was stopped after 1 seconds of doing nothing in cell 1" in hints(report)
     busy = "import time\nend = time.monotonic() + 2\nwhile time.monotonic() < end: pass"
     assert run(write_notebook(RIGHT, busy), m2_split, course, host, limits).cells == ()
+
+
+def test_many_short_cells_do_not_add_up_without_end(
+    write_notebook: WriteNotebook, m2_split: Split, course: Path, host: Host
+) -> None:
+    burn = "import time\nend = time.process_time() + 0.03\nwhile time.process_time() < end: pass"
+    limits = Limits(total_cpu_s=3)
+    report = run(write_notebook(*[burn] * 300), m2_split, course, host, limits)
+    assert "was stopped after 3 CPU seconds in all in cell" in hints(report)
+
+
+def test_what_a_room_says_is_kept_short(
+    write_notebook: WriteNotebook, m2_split: Split, course: Path, host: Host
+) -> None:
+    cell = (
+        "import sys\n"
+        "sys.modules['grader.child'].describe = lambda error: 'x' * 1_000_000\nraise ValueError"
+    )
+    report = run(write_notebook(cell), m2_split, course, host)
+    assert report.cells[0].error.startswith("xxx")
+    assert len(report.cells[0].error) == MAX_TOLD
 
 
 @pytest.mark.parametrize(
