@@ -20,6 +20,7 @@ import milestones
 from grader.notebook import read_notebook
 from solutions.lesson import ROOT
 from solutions.render import solved_path
+from tests.cpu_clock import cpu_s
 
 SOLVED = str(ROOT / "solutions" / "solved")
 GRADER_CHECK = [sys.executable, "-m", "grader", "check", "--notebooks", SOLVED]
@@ -36,16 +37,15 @@ class Cost:
 
 def measure(command: list[str], cwd: Path) -> Cost:
     """Run a command to its end and return what it cost."""
-    before = os.times()
+    before = cpu_s()
     started = time.perf_counter()
     environment = {**os.environ, "MPLBACKEND": "agg", "OMP_WAIT_POLICY": "passive"}
     run = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, check=False)
     wall_s = time.perf_counter() - started
-    after = os.times()
+    used = cpu_s() - before
     if run.returncode:
         raise SystemExit(f"{' '.join(command)} failed:\n{run.stderr.decode()[-2000:]}")
-    children = after.children_user + after.children_system
-    return Cost(wall_s, children - before.children_user - before.children_system)
+    return Cost(wall_s, used)
 
 
 def commands(slug: str, folder: Path) -> dict[str, list[str]]:

@@ -13,9 +13,11 @@ import argparse
 import os
 import tempfile
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 
 from tests.bench import Cost, measure
+from tests.cpu_clock import COUNTS_ALL
 from tests.peers import (
     MISTAKE,
     OURS,
@@ -33,6 +35,7 @@ from tests.peers import (
 
 GOALS = {"nbgrader autograde": 10, "otter run": 25}  # their wall seconds a hand-in over ours
 PART = 6  # of the class, one hand-in goes to a grader that takes a command a notebook
+FEW = 2  # hand-ins of a second, small class, to tell what starts a command from what grades
 
 
 @dataclass(frozen=True)
@@ -102,6 +105,18 @@ def print_table(timings: dict[Grader, list[Timing]]) -> None:
         print(line)
 
 
+def print_marginal(few: dict[Grader, list[Timing]], whole: dict[Grader, list[Timing]]) -> None:
+    """Print what a hand-in more costs where one command grades them all: a class is larger."""
+    print("\nEach hand-in more, once a command has started: wall (CPU)")
+    for grader in few:
+        more = sum(t.hand_ins for t in whole[grader]) - sum(t.hand_ins for t in few[grader])
+        wall, cpu = (
+            sum(seconds(t.cost) for t in whole[grader]) - sum(seconds(t.cost) for t in few[grader])
+            for seconds in (attrgetter("wall_s"), attrgetter("cpu_s"))
+        )
+        print(f"{grader.name:22}{wall / more:.3f} ({cpu / more:.3f})")
+
+
 def main() -> None:
     """Warm up and check every grader, time them in turn, and print the table."""
     parser = argparse.ArgumentParser("python -m tests.bench_class", description=__doc__)
@@ -118,12 +133,17 @@ def main() -> None:
         students = [f"s{number:02d}" for number in range(args.hand_ins)]
         whole = {student: hand_in(exam, student) for student in students}
         part = {student: whole[student] for student in students[::PART]}
+        few = {student: whole[student] for student in students[:FEW]}
         timings: dict[Grader, list[Timing]] = {grader: [] for grader in compared}
+        of_few: dict[Grader, list[Timing]] = {g: [] for g in compared if not g.one_by_one}
         for number in range(args.rounds):
             for grader in compared:
                 folder = place / f"{grader.name}, {number}"
                 batch = part if grader.one_by_one else whole
                 timings[grader].append(grade(exam, grader, folder, batch))
+                if grader in of_few:
+                    folder = place / f"{grader.name}, {number}, few"
+                    of_few[grader].append(grade(exam, grader, folder, few))
         questions = sum(len(check.questions) for check in exam.checks)
         print(
             f"{args.hand_ins} hand-ins of {SLUG} without its plots, {questions} questions each; "
@@ -132,6 +152,9 @@ def main() -> None:
             f"with the mistake {MISTAKE} {exam.points_with(the_mistake())}."
         )
         print_table(timings)
+        print_marginal(of_few, timings)
+        if not COUNTS_ALL:
+            print("CPU without processes that nobody waited for, so that of rooms is too low.")
         print(f"A warm room: {room_cost()}.")
 
 
