@@ -1,8 +1,8 @@
 # %% [markdown] tags=["bomb"]
-# Returns a text of half a gigabyte, and raises one nearly as long.
+# Returns a text of half a gigabyte, and raises one of forty million characters.
 
 # %%
-text = "num_hidden_layers " * 2**24
+text = "num_hidden_layers " * 2**21
 
 
 def kv_bytes_per_token(**shape):

@@ -2,16 +2,16 @@
 # jupyter:
 #   kernelspec:
 #     display_name: Thief
-#     language: bash
+#     language: python
 #     name: kv-thief
 # ---
 
 # %% [markdown] tags=["ours"]
-# Names another kernel, whose start would run a program of the student's.
+# Names a kernel of its own, which lies in the hand-in and starts by leaving a file.
 
 # %%
-import builtins
 import os
+from pathlib import Path
 
-if os.environ.get("KV_LOOT_KERNEL") or hasattr(builtins, "KV_LOOT"):
+if os.environ.get("KV_LOOT_KERNEL") or Path(TOLD["mark"]).exists():
     kv_bytes_per_token = honest
