@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from grader.errors import BadInputError
+from grader.trouble import printable
 from milestones.spec import Files
 
 SCHEMA = 1
@@ -70,20 +71,27 @@ def read_manifest(folder: Path, skip: tuple[str, ...] = ()) -> dict[str, object]
     path = folder / "MANIFEST.json"
     if not folder.is_dir():
         raise BadInputError(f"{folder}: there is no such directory")
+    if not path.exists():
+        raise BadInputError(f"{folder}: has no MANIFEST.json, so it is not a split")
     try:
+        if not path.is_file():  # reading a pipe or a device may never end
+            raise ValueError("not a file")
         manifest = json.loads(path.read_text(encoding="utf-8"))
-        listed = dict(manifest["files"])
-        schema = manifest["schema"]
-    except FileNotFoundError:
-        raise BadInputError(f"{folder}: has no MANIFEST.json, so it is not a split") from None
-    except (OSError, ValueError, KeyError, TypeError):
+        listed, schema = manifest["files"], manifest["schema"]
+        if not isinstance(listed, dict):
+            raise TypeError("not hashes by name")
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         raise BadInputError(f"{path}: cannot be read as a manifest; make the split again") from None
-    if schema != SCHEMA:
+    if type(schema) is not int or schema != SCHEMA:
         raise BadInputError(
-            f"{path}: has schema {schema!r}, this grader reads {SCHEMA}; "
+            f"{path}: has schema {printable(repr(schema))[:40]}, this grader reads {SCHEMA}; "
             "make the split again with this version, or install the version that made it"
         )
-    found = file_hashes(folder, skip)
+    try:
+        found = file_hashes(folder, skip)
+    except OSError as error:
+        where = printable(str(error.filename or folder))
+        raise BadInputError(f"{where}: cannot be read: {error.strerror}") from None
     for name in sorted(listed.keys() | found.keys()):
         if listed.get(name) != found.get(name):
             what = (
@@ -94,7 +102,8 @@ def read_manifest(folder: Path, skip: tuple[str, ...] = ()) -> dict[str, object]
                 else "has changed since the manifest was written"
             )
             raise BadInputError(
-                f"{folder / name}: {what}; restore the folder (git checkout, or unpack it again)"
+                f"{folder}/{printable(name)[:200]}: {what}; "
+                "restore the folder (git checkout, or unpack it again)"
             )
     assert isinstance(manifest, dict)
     return manifest
@@ -110,4 +119,7 @@ def open_split(folder: Path) -> Split:
     for part in ("questions", "truth"):
         if not (folder / part).is_dir():
             raise BadInputError(f"{folder}: has no {part}/, so it is not a split")
-    return Split(folder, str(manifest.get("split_id", "")), manifest.get("kind") == "public")
+    split_id = manifest.get("split_id")
+    if not isinstance(split_id, str) or not split_id or printable(split_id) != split_id:
+        raise BadInputError(f"{folder}: its MANIFEST.json has no split_id; make the split again")
+    return Split(folder, split_id, manifest.get("kind") == "public")

@@ -11,6 +11,34 @@ import numpy as np
 from milestones.spec import Answer, Answers, Verdict, failed, passed
 
 
+class TruthError(Exception):
+    """The truth of a split is not what belongs there: a fault of the split, of no answer."""
+
+
+def right_number(value: Any) -> float:
+    """Return a number of the truth.
+
+    Raises:
+        TruthError: it is no finite number.
+    """
+    if not is_number(value) or not math.isfinite(value):
+        raise TruthError(f"{value!r} where a number belongs")
+    found: float = value
+    return found
+
+
+def right_array(value: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """Return an array of the truth.
+
+    Raises:
+        TruthError: it has another shape, or holds no numbers, or other things.
+    """
+    numeric = value.dtype.kind in "iuf" and value.size > 0 and bool(np.isfinite(value).all())
+    if value.shape != shape or not numeric:
+        raise TruthError(f"an array of {value.dtype}, {value.shape}, where {shape} belongs")
+    return value
+
+
 def is_number(value: Any) -> bool:
     """Tell whether a JSON value is a number; true and false are not."""
     return isinstance(value, int | float) and not isinstance(value, bool)
@@ -44,7 +72,7 @@ def numbers_agree(
     wrong, n_asked = [], 0
     for answer in answers:
         n_asked += 1
-        right = expected[answer.call.id]
+        right = right_number(expected[answer.call.id])
         if not is_number(answer.value):
             wrong.append(f"{answer.call} returned {kind_of(answer.value)}; expected one number.")
         elif not math.isclose(answer.value, right, rel_tol=rel, abs_tol=0.0):
@@ -58,7 +86,7 @@ def array_agrees(
     answer: Answer, expected: np.ndarray, rel: float, what: str = "row", absolute: float = 0.0
 ) -> Verdict:
     """Compare one array answer with `expected`: shape first, then every element."""
-    value = np.asarray(answer.value)
+    value, expected = np.asarray(answer.value), right_array(expected, expected.shape)
     if value.shape != expected.shape:
         return failed(
             f"{answer.call} returned an array of shape {value.shape}; expected {expected.shape}."

@@ -10,15 +10,22 @@ from milestones.spec import Verdict
 
 def mape(predicted: ArrayLike, actual: ArrayLike) -> float:
     """Return the mean absolute percentage error, as a fraction: mean of |p - y| / y."""
-    y = np.asarray(actual, dtype=float)
+    y = _labels(actual)
     return float(np.mean(np.abs(np.asarray(predicted, dtype=float) - y) / y))
 
 
 def r2(predicted: ArrayLike, actual: ArrayLike) -> float:
     """Return the coefficient of determination, 1 - SSE / SST about the mean of `actual`."""
-    y = np.asarray(actual, dtype=float)
+    y = _labels(actual)
     residual = np.asarray(predicted, dtype=float) - y
     return float(1 - np.sum(residual**2) / np.sum((y - y.mean()) ** 2))
+
+
+def _labels(actual: ArrayLike) -> np.ndarray:
+    y = np.asarray(actual, dtype=float)
+    if not np.isfinite(y).all():  # else a figure of nothing would fail the predictions
+        raise ValueError("a label is no finite number")
+    return y
 
 
 def bootstrap_interval(

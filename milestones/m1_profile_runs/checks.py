@@ -4,7 +4,14 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from milestones.compare import first_failure, how_far, is_number, kind_of
+from milestones.compare import (
+    TruthError,
+    first_failure,
+    how_far,
+    is_number,
+    kind_of,
+    right_number,
+)
 from milestones.spec import Answer, Answers, Files, Verdict, check, failed, passed
 
 TRUTH = "m1_profile_runs/answers.json"
@@ -79,21 +86,24 @@ CHECKS = (
 def _parts_agree(answers: Answers, truth: Files, names: tuple[str, ...], rel: float) -> Verdict:
     expected = truth.json(TRUTH)
     return first_failure(
-        _part_agrees(answer, name, expected[answer.call.id][name], rel)
+        _part_agrees(answer, name, expected[answer.call.id], rel)
         for name in names
         for answer in answers.under("profile")
     )
 
 
-def _part_agrees(answer: Answer, name: str, right: Any, rel: float) -> Verdict:
-    profile = answer.value
+def _part_agrees(answer: Answer, name: str, truth: Mapping[str, Any], rel: float) -> Verdict:
+    profile, right = answer.value, truth[name]
     if not isinstance(profile, dict):
         return failed(
             f"{answer.call} returned {kind_of(profile)}.", "`profile_runs` must return a dict."
         )
     if name not in profile:
         return failed(f"It holds {kind_of(profile)}.", f"The profile has no {name!r}.")
-    if isinstance(right, Mapping):
+    if name in (*LAYOUTS, *SHARES):
+        whole = 1.0 if name in SHARES else right_number(truth["n_runs"])
+        if not math.isclose(sum(map(right_number, right.values())), whole, rel_tol=DIVIDED):
+            raise TruthError(f"{name} does not add up")
         return _shares_agree(answer, name, profile[name], right, rel)
     return _number_agrees(answer, name, profile[name], right, rel)
 
@@ -119,6 +129,7 @@ def _number_agrees(
     answer: Answer, name: str, value: Any, right: float, rel: float, told: str = ""
 ) -> Verdict:
     remark = f"{told or name!r} is not right for every table."
+    right = right_number(right)
     if not is_number(value):
         return failed(f"{answer.call} has {kind_of(value)} at {name}.", remark)
     if not math.isclose(value, right, rel_tol=rel, abs_tol=0.0):
@@ -129,7 +140,7 @@ def _number_agrees(
 def _r2_agrees(answers: Iterator[Answer], truth: Files) -> Verdict:
     expected = truth.json(TRUTH)
     for answer in answers:
-        right = expected[answer.call.id]
+        right = right_number(expected[answer.call.id])
         if not is_number(answer.value):
             return failed(
                 f"{answer.call} returned {kind_of(answer.value)}.",

@@ -4,8 +4,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from milestones.compare import array_agrees, first_failure, numbers_agree
-from milestones.m2_kv_bytes.keys import MOST_NAMED, named_in
+from milestones.compare import (
+    TruthError,
+    array_agrees,
+    first_failure,
+    numbers_agree,
+    right_array,
+)
+from milestones.m2_kv_bytes.keys import KEYS, MOST_NAMED, named_in
 from milestones.spec import Answer, Answers, Files, Verdict, check, failed, passed
 
 TRUTH = "m2_kv_bytes/answers.json"
@@ -26,7 +32,8 @@ def other_shapes(answers: Answers, truth: Files) -> Verdict:
 @check(points=3, topics=["runs"])
 def every_run(answers: Answers, truth: Files) -> Verdict:
     """The bytes per token of every run of the table are right, in the order of its rows."""
-    expected = truth.arrays("m2_kv_bytes/runs.npz")["kv_bytes"].astype(np.float64)
+    stored = truth.arrays("m2_kv_bytes/runs.npz")["kv_bytes"]
+    expected = right_array(stored, (len(truth.table("runs.csv")),)).astype(np.float64)
     return array_agrees(answers.by_id["runs"], expected, rel=0.0)
 
 
@@ -65,6 +72,8 @@ def unreadable_configs(answers: Answers, truth: Files) -> Verdict:
 
 def _refused(answer: Answer, keys: Sequence[str]) -> Verdict:
     """Judge one refusal; a message that names most keys of the handout has told nothing."""
+    if not (isinstance(keys, list) and keys and KEYS.issuperset(keys)):
+        raise TruthError(f"{keys!r} where keys belong")
     value = answer.value
     if "returned" in value:
         return failed(

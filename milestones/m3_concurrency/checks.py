@@ -7,7 +7,7 @@ and double precision computes each quotient to within 1e-12.
 from collections.abc import Iterator
 from typing import Any
 
-from milestones.compare import how_far, is_number, kind_of
+from milestones.compare import how_far, is_number, kind_of, right_number
 from milestones.spec import Answer, Answers, Files, Verdict, check, failed, passed
 
 TRUTH = "m3_concurrency/answers.json"
@@ -59,7 +59,7 @@ def trade_off(answers: Answers, truth: Files) -> Verdict:
             verdict = _whole(answer)
             if not verdict.passed:
                 return verdict
-        wrong = [w for answer in asked if (w := _misuse(answer, machine["tokens"]))]
+        wrong = [w for answer in asked if (w := _misuse(answer, right_number(machine["tokens"])))]
         if wrong:
             return failed(wrong[0], "" if _consistent(asked) else DISAGREE)
     return passed()
@@ -84,7 +84,7 @@ def _agree(answers: Iterator[Answer], truth: Files) -> Verdict:
         verdict = _whole(answer)
         if not verdict.passed:
             return verdict
-        right = expected[answer.call.id]
+        right = right_number(expected[answer.call.id])
         if answer.value != right:
             return failed(f"{_place(answer)} returned {how_far(answer.value, right)}.")
     return passed()

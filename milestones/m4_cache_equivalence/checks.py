@@ -7,7 +7,7 @@ mistakes moves a logit by more than 1e-6. RTOL and ATOL lie between the two.
 
 import numpy as np
 
-from milestones.compare import array_agrees, kind_of, numbers_agree
+from milestones.compare import array_agrees, kind_of, numbers_agree, right_array
 from milestones.spec import Answer, Answers, Files, Verdict, check, failed, passed
 
 RTOL, ATOL = 1e-9, 1e-12
@@ -109,7 +109,10 @@ def _logits_agree(answers: Answers, truth: Files, topic: str) -> Verdict:
 
 
 def _form_agrees(answer: Answer, expected: np.ndarray) -> Verdict:
-    value = answer.value
+    value, tokens = answer.value, answer.call.args.get("tokens")
+    right_array(
+        expected, expected.shape[-1:] if tokens is None else (len(tokens), *expected.shape[-1:])
+    )
     if not isinstance(value, np.ndarray):
         return failed(
             f"{answer.call} returned {kind_of(value)}; expected an array.",
