@@ -24,6 +24,7 @@ from grader.judge import Mistake, mistake_as_json, probe
 from grader.split import SCHEMA, file_hashes
 from milestones.runs import LABELS
 from milestones.spec import Answers, Files, Milestone
+from solutions.commitment import Content, asked_and_answered, commit, of_seed
 from solutions.draft import Source, write_content
 from solutions.instructor_runs import OwnRuns
 from solutions.lesson import ROOT, Reference, answer_all
@@ -32,7 +33,6 @@ from solutions.world.draw import draw_hidden, write_csv
 
 MODEL_MILESTONES = ("m5_roofline", "m6_memory_traffic")
 SEED_BYTES = 32
-COMMITMENT_PREFIX = b"kv-capacity split seed\n"
 
 
 def number_from(least: int) -> Callable[[str], int]:
@@ -100,11 +100,6 @@ def generators(seed: bytes, attempt: int) -> dict[str, np.random.Generator]:
     names = ("runs", *milestones.SLUGS)
     streams = np.random.SeedSequence(entropy, spawn_key=(attempt,)).spawn(len(names))
     return {name: np.random.default_rng(s) for name, s in zip(names, streams, strict=True)}
-
-
-def commitment(seed: bytes) -> str:
-    """Return the hash that binds an instructor to a seed without telling it."""
-    return hashlib.sha256(COMMITMENT_PREFIX + seed).hexdigest()
 
 
 def write_questions(
@@ -197,8 +192,13 @@ def write_mistakes(folder: Path, slug: str, mistakes: tuple[Mistake, ...]) -> No
     path.write_text(json.dumps(content, allow_nan=False) + "\n", encoding="utf-8", newline="\n")
 
 
-def write_manifest(folder: Path, kind: str, seed: bytes, attempt: int) -> None:
-    """Write MANIFEST.json: every file's hash, the versions, and the commitment to the seed."""
+def write_manifest(
+    folder: Path, kind: str, seed: bytes, attempt: int, own: OwnRuns | None = None
+) -> None:
+    """Write MANIFEST.json: every file's hash, the versions, and the commitment to seed and files.
+
+    The public split's seed is no secret: there is nothing to bind anyone to.
+    """
     files = file_hashes(folder)
     digest = hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()
     manifest: dict[str, Any] = {
@@ -206,9 +206,13 @@ def write_manifest(folder: Path, kind: str, seed: bytes, attempt: int) -> None:
         "kind": kind,
         "split_id": f"{kind}-{digest[:12]}",
         "generator_version": __version__,
-        "seed_commitment": commitment(seed),
+        "seed_commitment": of_seed(seed),
         "draws_refused": attempt,
         "files": files,
     }
+    if kind == "hidden":
+        runs_sha256 = "" if own is None else own.file_sha256
+        content = Content(__version__, attempt, runs_sha256, asked_and_answered(files))
+        manifest["commitment"] = commit(seed, content)
     text = json.dumps(manifest, indent=1) + "\n"
     (folder / "MANIFEST.json").write_text(text, encoding="utf-8", newline="\n")

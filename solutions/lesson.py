@@ -29,6 +29,7 @@ from grader.trouble import Trouble, problem
 from grader.wire import unpack
 from milestones.spec import Answer, Call
 from solutions.mistake import Edit
+from solutions.remember import with_fits
 
 ROOT = Path(__file__).resolve().parent.parent
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
@@ -184,10 +185,11 @@ def answer_all(
     namespace: dict[str, Any], calls: Sequence[Call], questions: Path, slug: str
 ) -> dict[str, Answer]:
     """Put calls to a namespace of trusted functions, through the same packing as in a room."""
-    desk = Desk(Places(ROOT / "data", questions, overlay=questions / slug / "data"))
+    places = Places(ROOT / "data", questions, overlay=questions / slug / "data")
+    desk = Desk(places)
     answers = {}
     for call in calls:
-        packed = desk.ask(namespace, call)
+        packed = desk.ask(with_fits(namespace, call, places), call)
         if isinstance(packed, Trouble):
             answers[call.id] = Answer(call, problem=problem(call, packed))
         else:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import milestones
 from grader.judge import judge
 from grader.report import CheckReport, Outcome, shown_points
-from milestones.spec import Answers, Files, Milestone
+from milestones.spec import Answers, Milestone
 from solutions.exam import (
     blank_answers,
     mistaken_answers,
@@ -20,31 +20,46 @@ from solutions.exam import (
     write_mistakes,
 )
 from solutions.mistake import NamedMistake
+from solutions.remember import FilesInMemory
 
 MARGIN = 0.10  # of the bar: what a reference keeps between itself and every bar
 
 
 @dataclass(frozen=True)
+class Answered:
+    """What the solved, the blank and every mistaken notebook of a milestone answered."""
+
+    solved: Answers
+    blank: Answers
+    mistaken: Mapping[str, Answers]
+
+
+@dataclass(frozen=True)
 class Proof:
-    """What one milestone's checks did on one split; `faults` is empty when the split is fair."""
+    """What one milestone's checks did on one split; `faults` is empty when the split is fair.
+
+    `answered` is what they judged, where that was to be kept.
+    """
 
     slug: str
     faults: tuple[str, ...]
     reference: tuple[CheckReport, ...]
     caught: dict[str, tuple[str, ...]]
     seconds: float
+    answered: Answered | None = None
 
 
-def prove(slug: str, folder: Path, *, margins: bool = True) -> Proof:
+def prove(slug: str, folder: Path, *, margins: bool = True, keep: bool = False) -> Proof:
     """Judge the solved, the blank and every mistaken notebook of a milestone on a split.
 
     Stores the mistakes' answers beside the truth on the way. Without `margins` (an instructor's
     own runs) figures are reported, not required: the reference's, and what they tell of mistakes.
+    Told to `keep` them, it returns the answers too.
     """
     started = time.perf_counter()
     milestone = milestones.load(slug)
-    truth = Files(folder / "truth")
-    right = reference_answers(slug, folder)
+    truth = FilesInMemory(folder / "truth")
+    right, blank = reference_answers(slug, folder), blank_answers(slug, folder)
     mistaken = mistaken_answers(milestone, folder)
     stored = stored_mistakes(slug, mistaken, right)
     write_mistakes(folder, slug, stored)
@@ -55,7 +70,7 @@ def prove(slug: str, folder: Path, *, margins: bool = True) -> Proof:
     reference = judged(right)
     faults = [
         *_solved_faults(reference, margins),
-        *_blank_faults(judged(blank_answers(slug, folder))),
+        *_blank_faults(judged(blank)),
     ]
     caught = {}
     for mistake in named_mistakes(slug):
@@ -64,7 +79,9 @@ def prove(slug: str, folder: Path, *, margins: bool = True) -> Proof:
         faults += _mistake_faults(mistake, reports, margins)
     faults += _unnamed_checks(milestone, named_mistakes(slug))
     seconds = time.perf_counter() - started
-    return Proof(slug, tuple(f"{slug}: {f}" for f in faults), reference, caught, seconds)
+    faults = [f"{slug}: {fault}" for fault in faults]
+    kept = Answered(right, blank, mistaken) if keep else None
+    return Proof(slug, tuple(faults), reference, caught, seconds, kept)
 
 
 def _failed(reports: Sequence[CheckReport]) -> tuple[str, ...]:
@@ -75,7 +92,7 @@ def _solved_faults(reports: Sequence[CheckReport], margins: bool) -> list[str]:
     faults = []
     for report in reports:
         if report.figure is not None and report.bar is not None and report.bar != 0:
-            room = _room(report.figure, report.bar)
+            room = room_inside(report.figure, report.bar)
             if margins and room < MARGIN:
                 faults.append(
                     f"the reference is only {room:.1%} inside the bar of {report.name} "
@@ -88,7 +105,7 @@ def _solved_faults(reports: Sequence[CheckReport], margins: bool) -> list[str]:
     return faults
 
 
-def _room(figure: float, bar: float) -> float:
+def room_inside(figure: float, bar: float) -> float:
     """Return how far inside its bar a figure lies, as a share of what the bar allows.
 
     A bar above one half is one to reach, on a scale that ends at 1 (R², a share of plans): what it

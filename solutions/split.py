@@ -16,10 +16,12 @@ import pandas as pd
 from grader.errors import BadInputError
 from grader.split import SCHEMA, file_hashes
 from milestones.spec import Files
+from solutions import fairness
 from solutions.certify import Certificate, certify
 from solutions.exam import (
     SEED_BYTES,
     building_beside,
+    number_from,
     public_runs,
     write_manifest,
     write_questions,
@@ -32,14 +34,31 @@ PUBLIC_SEED = (20_261_129).to_bytes(SEED_BYTES, "big")
 
 
 def main(argv: list[str]) -> int:
-    """Make a split; exit 0 when it is fair and in place, 1 when none was, 2 on bad input."""
+    """Make a split, or study many: 0 when fair, 1 when not, 2 on bad input."""
     parser = argparse.ArgumentParser("python -m solutions split", description=__doc__)
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument("--out", metavar="DIR", type=Path, help="a new folder for the split")
     where.add_argument("--public", action="store_true", help="make data/public_split again")
+    where.add_argument(
+        "--trials", metavar="N", type=number_from(1), help="no split: a study of N seeds"
+    )
     parser.add_argument("--seed-file", metavar="FILE", type=Path, help="a file of 64 hex digits")
     parser.add_argument("--runs", metavar="FILE", type=Path, help="a CSV of your own labelled runs")
+    study = parser.add_argument_group("a study (--trials)")
+    study.add_argument(
+        "--study", metavar="FILE", type=Path, help="where it is kept, and goes on when run again"
+    )
+    study.add_argument("--study-seed", metavar="TEXT", help="what its seeds are derived from")
+    study.add_argument(
+        "--report", metavar="DIR", type=Path, help="write fairness.csv and fairness.png there"
+    )
     args = parser.parse_args(argv)
+    if args.trials is None and (args.study or args.study_seed or args.report):
+        parser.error("--study, --study-seed and --report belong to --trials")
+    if args.trials is not None:
+        if args.seed_file or args.runs:
+            parser.error("--trials draws seeds and runs of its own")
+        return fairness.run(args.trials, args.study, args.study_seed, args.report)
     if args.public and (args.seed_file or args.runs):
         parser.error("--public has a seed and runs of its own: leave out --seed-file and --runs")
     started = time.perf_counter()
@@ -135,7 +154,7 @@ def make(
                 content = certificate.as_json() | {"draws_refused": attempt}
                 text = json.dumps(content, indent=1) + "\n"
                 (building / "certificate.json").write_text(text, encoding="utf-8", newline="\n")
-                write_manifest(building, kind, seed, attempt)
+                write_manifest(building, kind, seed, attempt, own)
                 put_in_place(building, out, seed, kept_seed)
                 return Made(certificate, attempt)
             print(f"Draw {attempt + 1} is refused:", file=sys.stderr)

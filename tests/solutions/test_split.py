@@ -23,8 +23,9 @@ from solutions import __main__ as command
 from solutions import split as split_command
 from solutions import trial, verify
 from solutions.certify import Certificate, repeated_rows, top_rank_correlation
+from solutions.commitment import of_seed
 from solutions.draft import Source
-from solutions.exam import building_beside, commitment, public_runs, write_questions
+from solutions.exam import building_beside, public_runs, write_questions
 from solutions.instructor_runs import OwnRuns, read_runs, without_public
 from solutions.m7_planner import oracle
 from solutions.mistake import NamedMistake
@@ -69,8 +70,8 @@ def test_its_certificate_holds_every_figure_inside_its_band(made: Path) -> None:
 
 def test_the_manifest_commits_to_the_seed_and_does_not_tell_it(made: Path) -> None:
     manifest = json.loads((made / "MANIFEST.json").read_text())
-    assert manifest["seed_commitment"] == commitment(SEED)
-    assert manifest["seed_commitment"] != commitment(SEED[::-1])
+    assert manifest["seed_commitment"] == of_seed(SEED)
+    assert manifest["seed_commitment"] != of_seed(SEED[::-1])
     for path in made.rglob("*"):
         if path.is_file():
             assert SEED.hex().encode() not in path.read_bytes()
@@ -311,7 +312,7 @@ def test_a_split_is_put_where_it_was_asked_for_beside_its_seed(
     assert {p.name for p in (tmp_path / "new").iterdir()} == {"autumn", "autumn.seed"}
     assert (tmp_path / "new" / "autumn.seed").stat().st_mode & 0o077 == 0
     seed = read_seed(tmp_path / "new" / "autumn.seed")
-    assert read_manifest(tmp_path / "new" / "autumn")["seed_commitment"] == commitment(seed)
+    assert read_manifest(tmp_path / "new" / "autumn")["seed_commitment"] == of_seed(seed)
 
 
 @pytest.mark.parametrize("where", ["write_questions", "certify", "write_manifest", "write_seed"])
