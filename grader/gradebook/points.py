@@ -1,0 +1,304 @@
+"""From attempts to final points: pure functions, with a line for every step they take.
+
+The order: points of checks (as overridden), manual points, the cap at the maximum, the late
+penalty, its floor, rounding. An override of the whole milestone stands for all of it. What is not
+known stays unknown (None), never zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from decimal import Decimal
+
+from grader.gradebook.rules import MilestoneRules, Rounding
+
+WHOLE = ""  # the part of an override that sets a milestone's points
+NEVER = datetime.min.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class CheckPoints:
+    """What one check earned; None where it is BROKEN."""
+
+    name: str
+    points: Decimal | None
+    points_max: Decimal
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One notebook as it was graded."""
+
+    number: int
+    notebook_sha256: str
+    handed_in_at: datetime | None
+    last_handed_in_at: datetime | None
+    reason: str
+    checks: tuple[CheckPoints, ...]
+
+    @property
+    def points(self) -> Decimal | None:
+        """What its checks earned; None where one is BROKEN."""
+        known = [check.points for check in self.checks if check.points is not None]
+        return sum(known, Decimal(0)) if len(known) == len(self.checks) else None
+
+    @property
+    def at_most(self) -> Decimal:
+        """What its checks earned, with full points for those that are not known."""
+        return sum(
+            (c.points_max if c.points is None else c.points for c in self.checks), Decimal(0)
+        )
+
+
+@dataclass(frozen=True)
+class Override:
+    """Points that a person set; None takes an earlier override back."""
+
+    part: str
+    points: Decimal | None
+    author: str
+    reason: str
+    at: datetime
+
+
+@dataclass(frozen=True)
+class Manual:
+    """One criterion that a person marks; points are None until that is done."""
+
+    criterion: str
+    points: Decimal | None
+    points_max: Decimal
+    bonus: bool = False
+
+
+@dataclass(frozen=True)
+class Entry:
+    """All that a gradebook holds on one student and one milestone.
+
+    `missing` says that grading found nothing handed in, which is not the same as no grading.
+    """
+
+    student: str
+    milestone: str
+    checks_max: Decimal
+    attempts: tuple[Attempt, ...] = ()
+    missing: bool = False
+    overrides: tuple[Override, ...] = ()
+    manual: tuple[Manual, ...] = ()
+
+    @property
+    def points_max(self) -> Decimal:
+        """Points there are to earn: those of the checks and of the criteria that are no bonus."""
+        return self.checks_max + sum((m.points_max for m in self.manual if not m.bonus), Decimal(0))
+
+
+@dataclass(frozen=True)
+class Final:
+    """Final points, or None where they are not known yet, and how they came about."""
+
+    student: str
+    milestone: str
+    points: Decimal | None
+    points_max: Decimal
+    lines: tuple[str, ...]
+    attempt: Attempt | None = None
+    days_late: int = 0
+    before_penalty: Decimal | None = None
+
+    @property
+    def penalty(self) -> Decimal | None:
+        """What lateness took."""
+        if self.points is None or self.before_penalty is None:
+            return None
+        return max(Decimal(0), self.before_penalty - self.points)
+
+
+@dataclass(frozen=True)
+class Total:
+    """A student's weighted total, or None where a part of it is not known yet."""
+
+    points: Decimal | None
+    points_max: Decimal
+    lines: tuple[str, ...]
+
+
+def final_points(entry: Entry, rules: MilestoneRules) -> Final:
+    """Return the final points of one student in one milestone."""
+    checks, whole = _latest(entry.overrides)
+    final = _counted([_overridden(a, checks) for a in entry.attempts], entry, rules)
+    if whole is not None and whole.points is not None:
+        set_to = f"set to {shown(whole.points)} of {shown(entry.points_max)}"
+        points = rules.rounding(whole.points)
+        line = f"{set_to} by {whole.author}: {whole.reason}"
+        return replace(final, points=points, before_penalty=points, lines=(line,))
+    told = [
+        f"{part} set to {shown(one.points)} by {one.author}: {one.reason}"
+        for part, one in sorted(checks.items())
+        if one.points is not None
+    ]
+    return replace(final, lines=(*told, *final.lines))
+
+
+def total_points(finals: Sequence[Final], weights: Sequence[Decimal], rounding: Rounding) -> Total:
+    """Return the weighted total of a student's final points."""
+    weight = sum(weights, Decimal(0))
+    unknown = [final.milestone for final in finals if final.points is None]
+    if unknown:
+        return Total(None, weight, (f"not known yet: {', '.join(unknown)}",))
+    parts = [
+        share * final.points / final.points_max
+        for final, share in zip(finals, weights, strict=True)
+        if final.points is not None and final.points_max
+    ]
+    points = rounding(sum(parts, Decimal(0)))
+    return Total(points, weight, (f"{shown(points)} of {shown(weight)}, weighted",))
+
+
+def shown(points: Decimal | None) -> str:
+    """Show points without needless zeros; a dash where they are not known."""
+    if points is None:
+        return "-"
+    text = f"{points:f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _latest(overrides: Iterable[Override]) -> tuple[dict[str, Override], Override | None]:
+    """Return the override that rules for each check, and for the whole."""
+    ruling = {one.part: one for one in sorted(overrides, key=lambda one: one.at)}
+    whole = ruling.pop(WHOLE, None)
+    return ruling, whole
+
+
+def _overridden(attempt: Attempt, overrides: dict[str, Override]) -> Attempt:
+    checks = tuple(
+        replace(check, points=one.points)
+        if (one := overrides.get(check.name)) and one.points is not None
+        else check
+        for check in attempt.checks
+    )
+    return replace(attempt, checks=checks)
+
+
+def _counted(attempts: Sequence[Attempt], entry: Entry, rules: MilestoneRules) -> Final:
+    """Return what the attempt that counts comes to."""
+    if not attempts:
+        return _without_attempt(entry, rules)
+    if rules.attempt == "last":
+        last = max(
+            attempts,
+            key=lambda one: (one.last_handed_in_at or NEVER, one.handed_in_at or NEVER, one.number),
+        )
+        final = _of_attempt(last, entry, rules)
+        return _told_which(final, attempts, "the last")
+    finals = [_of_attempt(attempt, entry, rules) for attempt in attempts]
+    known = [final for final in finals if final.points is not None]
+    # the first of equals: an attempt that changes nothing does not change what counts
+    best = max(known, key=lambda final: final.points or 0) if known else None
+    for attempt, final in zip(attempts, finals, strict=True):
+        if final.points is None and not (best and _cannot_be_passed(best, attempt, entry, rules)):
+            return _told_which(final, attempts, "which may be the best")
+    assert best is not None
+    return _told_which(best, attempts, "the best")
+
+
+def _cannot_be_passed(best: Final, attempt: Attempt, entry: Entry, rules: MilestoneRules) -> bool:
+    """Say whether even full points for all that is unknown would not beat the best."""
+    full = tuple(
+        replace(check, points=check.points_max) if check.points is None else check
+        for check in attempt.checks
+    )
+    marked = tuple(replace(m, points=m.points_max) if m.points is None else m for m in entry.manual)
+    most = _of_attempt(replace(attempt, checks=full), replace(entry, manual=marked), rules)
+    return most.points is not None and best.points is not None and most.points <= best.points
+
+
+def _told_which(final: Final, attempts: Sequence[Attempt], which: str) -> Final:
+    if len(attempts) == 1 or final.attempt is None:
+        return final
+    line = f"attempt {final.attempt.number} of {len(attempts)} counts, {which}"
+    return replace(final, lines=(line, *final.lines))
+
+
+def _without_attempt(entry: Entry, rules: MilestoneRules) -> Final:
+    if not entry.missing:
+        return Final(entry.student, entry.milestone, None, entry.points_max, ("not graded yet",))
+    marked = sum((m.points for m in entry.manual if m.points is not None), Decimal(0))
+    lines = ["nothing was handed in"]
+    if marked:
+        lines.append(f"{shown(marked)} marked by hand")
+    points = rules.rounding(_capped(marked, entry, rules, lines))
+    return Final(
+        entry.student, entry.milestone, points, entry.points_max, tuple(lines), None, 0, points
+    )
+
+
+def _of_attempt(attempt: Attempt, entry: Entry, rules: MilestoneRules) -> Final:
+    """Return what one attempt comes to, with a line for each step."""
+    lines: list[str] = []
+    days = _days_late(attempt, rules, lines)
+    unknown = [check.name for check in attempt.checks if check.points is None]
+    unmarked = [m.criterion for m in entry.manual if m.points is None and not m.bonus]
+    if unknown or unmarked:
+        if unknown:
+            lines.append(f"not known yet: the grader broke on {', '.join(unknown)}")
+        if unmarked:
+            lines.append(f"not known yet: {', '.join(unmarked)} not marked")
+        return Final(
+            entry.student, entry.milestone, None, entry.points_max, tuple(lines), attempt, days
+        )
+    earned = attempt.points or Decimal(0)
+    marked = sum((m.points for m in entry.manual if m.points is not None), Decimal(0))
+    points = earned + marked
+    by_hand = f", {shown(marked)} of them marked by hand" if entry.manual else ""
+    lines.append(f"{shown(points)} of {shown(entry.points_max)}{by_hand}")
+    points = _capped(points, entry, rules, lines)
+    before = rules.rounding(points)
+    if days:
+        points = _penalised(points, days, rules, lines)
+    final = rules.rounding(points)
+    if final != points:
+        lines.append(f"rounded to {final} ({rules.rounding.mode})")
+    return Final(
+        entry.student, entry.milestone, final, entry.points_max, tuple(lines), attempt, days, before
+    )
+
+
+def _capped(points: Decimal, entry: Entry, rules: MilestoneRules, lines: list[str]) -> Decimal:
+    if points <= entry.points_max or rules.extra_credit:
+        return points
+    lines.append(f"no extra credit here: {shown(entry.points_max)}")
+    return entry.points_max
+
+
+def _days_late(attempt: Attempt, rules: MilestoneRules, lines: list[str]) -> int:
+    if rules.due is None:
+        return 0
+    if attempt.handed_in_at is None:
+        lines.append("no time of handing in is known: taken as on time")
+        return 0
+    days = rules.due.days_late(attempt.handed_in_at, rules.late.grace)
+    if days or rules.extended:
+        extension = " (extended)" if rules.extended else ""
+        when = "on time" if not days else f"{days} day{'s' if days > 1 else ''} late"
+        lines.append(f"due {rules.due.shown()}{extension}: {when}")
+    return days
+
+
+def _penalised(points: Decimal, days: int, rules: MilestoneRules, lines: list[str]) -> Decimal:
+    late = rules.late
+    if late.points_per_day is not None:
+        taken = min(points, late.points_per_day * days)
+        price = f"-{shown(late.points_per_day * days)}"
+    elif late.share_per_day is not None:
+        share = min(Decimal(1), late.share_per_day * days)
+        taken = points * share
+        price = f"-{shown(share * 100)} %"
+    else:
+        return points
+    floor = points * late.floor_share
+    left = max(points - taken, floor)
+    at_floor = f", floor {shown(late.floor_share * 100)} %" if left > points - taken else ""
+    lines.append(f"{days} day{'s' if days > 1 else ''} late: {price}{at_floor} = {shown(left)}")
+    return left
