@@ -26,7 +26,10 @@ from grader.judge import all_broken, judge, read_mistakes
 from grader.report import MilestoneReport
 from grader.split import Split, file_hashes, open_split
 from milestones.spec import Answers, Files
+from solutions.exam import write_manifest
+from solutions.lesson import ROOT
 from tests.grader.fuzz import PUBLIC, fuzzed, leaves, milestone_of, right_answers, trees
+from tests.grader.test_cli import grader
 
 linux_only = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
 
@@ -306,3 +309,37 @@ def test_a_label_that_is_no_number_is_not_graded(slug: str, label: str, tmp_path
     path.write_text("\n".join([first, f"{row.split(',')[0]},{label},{label}", rest]))
     report = points_on(slug, right_answers(slug), Files(tmp_path / "truth"))
     assert report.points is None
+
+
+# ---------------------------------------------------------------- on the command line
+
+
+def checked(folder: Path) -> tuple[int, str]:
+    run = grader(
+        "check", "2", "--split", folder, "--notebooks", ROOT / "solutions" / "solved"
+    )  # fmt: skip
+    return run.returncode, run.stdout + run.stderr
+
+
+def test_a_manifest_nested_without_end_exits_2(m2_split: Split) -> None:
+    with copied(m2_split) as folder:
+        (folder / "MANIFEST.json").write_bytes(b"[" * 100_000)
+        code, said = checked(folder)
+    assert code == 2
+    assert "cannot be read as a manifest" in said
+
+
+@pytest.mark.parametrize("content", [None, b'{"known_shapes/0": NaN}'])
+def test_a_truth_that_was_damaged_before_it_was_sealed_exits_3(
+    content: bytes | None, m2_split: Split
+) -> None:
+    with copied(m2_split) as folder:
+        path = folder / "truth" / "m2_kv_bytes" / "answers.json"
+        if content is None:
+            path.unlink()
+        else:
+            path.write_bytes(content)
+        write_manifest(folder, "public", bytes(32), 0)
+        code, said = checked(folder)
+    assert code == 3
+    assert "not graded" in said
