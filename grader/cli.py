@@ -3,44 +3,35 @@
 from __future__ import annotations
 
 import io
-import itertools
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from datetime import datetime
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import click
 from rich.console import Console
 from rich.progress import (
     BarColumn,
-    MofNCompleteColumn,
     Progress,
     SpinnerColumn,
     TextColumn,
-    TimeRemainingColumn,
 )
 
 import milestones
 from grader import __version__
-from grader.bait import leave_bait
-from grader.classroom import Course, Graded, Reason, grade_class, make_ready, write_class
+from grader.class_cli import class_command
 from grader.cold import COLD
 from grader.errors import BadInputError
 from grader.grade import grade
-from grader.handins import find_hand_ins
-from grader.hosts import IN_ROOMS, WITHOUT_BOUNDARY, walled_host, walled_or_trusted_host
+from grader.hosts import IN_ROOMS, WITHOUT_BOUNDARY, walled_host
 from grader.paths import course_folder
 from grader.present import as_json, as_junit, print_report
-from grader.report import EXIT_BAD_INPUT, EXIT_BROKEN, EXIT_PASSED, Report, exit_code
+from grader.report import EXIT_BAD_INPUT, EXIT_BROKEN, Report, exit_code
 from grader.split import open_split, read_manifest
-from grader.surroundings import PACKAGES
-from grader.view import refuse_to_show
 
 EXIT_INTERRUPTED = 130  # what a shell reports for a command that Ctrl-C ended
-OR_TRUST = ", or grade hand-ins you trust with --trust-submissions"
 OUT_DIR = click.Path(file_okay=False, path_type=Path)
 OUT_FILE = click.Path(dir_okay=False, path_type=Path)
 
@@ -49,6 +40,9 @@ OUT_FILE = click.Path(dir_okay=False, path_type=Path)
 @click.version_option(__version__, package_name="kv-capacity")
 def cli() -> None:
     """Grade the KV Capacity notebooks."""
+
+
+cli.add_command(class_command)
 
 
 def _slug(_context: click.Context, _parameter: click.Parameter, value: object) -> object:
@@ -107,83 +101,11 @@ def check(
     sys.exit(exit_code(reports))
 
 
-@cli.command("class")
-@click.argument("submissions", type=OUT_DIR)
-@click.option("--split", "split_folder", type=OUT_DIR, required=True, help="Split to grade on.")
-@click.option("--out", type=OUT_DIR, required=True, help="Folder for the grades and reports.")
-@click.option(
-    "--workers", type=click.IntRange(1, 1_024), help="Hand-ins at a time; default: cores."
-)
-@click.option(
-    "--trust-submissions",
-    is_flag=True,
-    help="Where the machine gives no boundary, run the notebooks with your own rights.",
-)
-def class_(
-    submissions: Path, split_folder: Path, out: Path, workers: int | None, trust_submissions: bool
-) -> None:
-    """Grade a class: SUBMISSIONS/<student>/<milestone>.ipynb, each in a walled room.
-
-    Writes OUT/grades.csv, OUT/notes.csv (for the instructor) and OUT/reports/. Exits 0 when every
-    hand-in was graded, 2 on bad usage or input, 3 when the grader itself broke on one.
-    """
-    data = course_folder() / "data"
-    read_manifest(data, skip=("public_split",))
-    split = open_split(split_folder)
-    hand_ins = find_hand_ins(submissions, milestones.SLUGS)
-    from joblib import cpu_count  # a slow import: only this command needs it
-
-    with ExitStack() as stack:
-        if trust_submissions:
-            host, said = stack.enter_context(walled_or_trusted_host())
-        else:
-            host, said = stack.enter_context(walled_host(OR_TRUST)), IN_ROOMS
-        click.echo(said, err=True)
-        refuse_to_show((split_folder, submissions, out, PACKAGES / "solutions"), host.shown)
-        make_ready(out)
-        folder = stack.enter_context(TemporaryDirectory(prefix="kv-capacity-"))
-        bait = leave_bait(split, data, Path(folder)) if host.walled else None
-        told = stack.enter_context(_class_progress(len(hand_ins)))
-        graded = grade_class(
-            hand_ins, Course(split, data, host, bait), workers or cpu_count(), told
-        )
-    write_class(graded, split, out)
-    for reason in Reason:
-        click.echo(f"{sum(one.reason is reason for one in graded):8,} {reason}")
-    click.echo(f"{out / 'grades.csv'}")
-    sys.exit(EXIT_BROKEN if any(one.reason is Reason.BROKEN for one in graded) else EXIT_PASSED)
-
-
 def _write(file: Path, text: str) -> None:
     try:
         file.write_text(text, encoding="utf-8", newline="\n")
     except OSError as error:
         raise BadInputError(f"{file}: cannot be written: {error.strerror}") from None
-
-
-@contextmanager
-def _class_progress(total: int) -> Iterator[Callable[[Graded], None]]:
-    """Show a bar with the time left on a terminal, and a plain line now and then elsewhere."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        done = itertools.count(1)
-        lines = 20
-
-        def plain(_graded: Graded) -> None:
-            if (count := next(done)) % max(1, total // lines) == 0 or count == total:
-                click.echo(f"graded {count:,} of {total:,}", err=True)
-
-        yield plain
-        return
-    columns = (
-        SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
-        TimeRemainingColumn(),
-    )  # fmt: skip
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("grading", total=total)
-        yield lambda graded: bar.update(
-            task, advance=1, description=f"{graded.hand_in.student} {graded.hand_in.slug}"
-        )
 
 
 @contextmanager

@@ -5,20 +5,18 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 from grader.bait import Bait
 from grader.cold import COLD
 from grader.errors import BadInputError
-from grader.host import Host, HostError
+from grader.host import Host, HostError, Start
 from grader.judge import all_broken, all_failed, judge, read_mistakes
 from grader.limits import Limits
 from grader.notebook import Cell, Notebook, read_notebook
 from grader.places import Places
-from grader.report import CellError, CheckReport, MilestoneReport
+from grader.report import CellError, CheckReport, MilestoneReport, Stop
 from grader.room import Room, open_room
 from grader.split import Split
 from grader.trouble import known_error
@@ -40,7 +38,20 @@ class Transcript:
 
     errors: tuple[CellError, ...]
     answers: dict[str, Answer]
-    stopped: str | None = None
+    stop: Stop | None = None
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is done with one notebook in its rooms: the cells to run and the calls to put."""
+
+    cells: tuple[Cell, ...]
+    calls: list[Call]
+    runs: int
+
+
+Perform = Callable[[Job], list[Transcript]]
+"""Does a job somewhere, and returns a transcript a run."""
 
 
 def grade(
@@ -51,33 +62,34 @@ def grade(
     limits: Limits | None = None,
     progress: Progress = silent,
     host: Host = COLD,
-    bait: Bait | None = None,
-    cancelled: threading.Event | None = None,
 ) -> MilestoneReport:
-    """Grade one notebook file. Whatever it does, every check ends in exactly one outcome.
-
-    `bait`, where given, lies in the room; what follows it fails. Setting `cancelled` from another
-    thread ends the run.
-    """
-    bounds = limits or Limits()
+    """Grade one notebook file here. Whatever it does, every check ends in exactly one outcome."""
     try:
         notebook = read_notebook(path)
     except BadInputError as error:
-        return MilestoneReport(
-            milestone.slug,
-            milestone.title,
-            "",
-            all_failed(milestone, "The notebook cannot be read."),
-            unreadable=str(error),
-        )
+        return unreadable(milestone, str(error))
+    places = Places(data, split.folder / "questions", split.overlay(milestone.slug))
+    start = Start(places, limits or Limits())
+
+    def here(job: Job) -> list[Transcript]:
+        return perform(job, start, host, threading.Event(), progress)
+
+    return grade_notebook(milestone, notebook, split, here)
+
+
+def unreadable(milestone: Milestone, why: str) -> MilestoneReport:
+    """Return the report of a file that is not a notebook."""
+    checks = all_failed(milestone, "The notebook cannot be read.")
+    return MilestoneReport(milestone.slug, milestone.title, "", checks, unreadable=why)
+
+
+def grade_notebook(
+    milestone: Milestone, notebook: Notebook, split: Split, do: Perform, bait: Bait | None = None
+) -> MilestoneReport:
+    """Grade a notebook whose job is done by `do`; what follows the `bait` fails."""
     try:
-        calls = milestone.calls(split.questions)
-        overlay = split.overlay(milestone.slug)
-        baited = None if bait is None else bait.folder
-        places = Places(data, split.folder / "questions", overlay, baited)
-        ending = cancelled or threading.Event()
-        run = partial(_run_once, notebook.cells, partial(open_room, places, bounds, ending, host))
-        first, *later = _run_all(milestone.runs, run, calls, progress, ending)
+        job = Job(notebook.cells, milestone.calls(split.questions), milestone.runs)
+        first, *later = do(job)
         answers = Answers(first.answers, later[0].answers if later else None)
         mistakes = read_mistakes(split.truth, milestone.slug)
         checks = judge(milestone, answers, split.truth, mistakes, public=split.public)
@@ -88,8 +100,8 @@ def grade(
         why = f"{OUR_FAULT} ({type(error).__name__}: {error})."
         return _report(milestone, notebook, all_broken(milestone, why))
     report = _report(milestone, notebook, checks, first.errors, public=split.public)
-    stopped = next((t.stopped for t in (first, *later) if t.stopped), None)
-    report = replace(report, stopped=stopped)
+    stop = next((t.stop for t in (first, *later) if t.stop), None)
+    report = replace(report, stop=stop)
     return report if bait is None else bait.failed(milestone, report, taken)
 
 
@@ -111,19 +123,28 @@ def _report(
     return MilestoneReport(milestone.slug, milestone.title, notebook.sha256, checks, told)
 
 
-def _run_all(
-    runs: int,
-    run: Callable[[int, list[Call], Progress], Transcript],
-    calls: list[Call],
-    progress: Progress,
+def perform(
+    job: Job,
+    start: Start,
+    host: Host,
     cancelled: threading.Event,
+    progress: Progress = silent,
 ) -> list[Transcript]:
-    """Run the notebook as often as asked, side by side, each from a fresh start."""
-    with ThreadPoolExecutor(max_workers=runs) as pool:
-        futures = [
-            pool.submit(run, i, other_order(calls) if i else calls, silent if i else progress)
-            for i in range(runs)
-        ]
+    """Run a notebook as often as asked, side by side, each in a room of its own.
+
+    Setting `cancelled` from another thread ends the rooms.
+
+    Raises:
+        HostError: a room could not be set up.
+    """
+
+    def run(number: int) -> Transcript:
+        calls = other_order(job.calls) if number else job.calls
+        with open_room(start.places, start.limits, cancelled, host, number) as room:
+            return _run(room, job.cells, calls, silent if number else progress)
+
+    with ThreadPoolExecutor(max_workers=job.runs) as pool:
+        futures = [pool.submit(run, number) for number in range(job.runs)]
         try:
             return [future.result() for future in futures]
         except BaseException:  # an interrupt reaches this thread alone; the rooms must end too
@@ -150,26 +171,19 @@ def other_order(calls: list[Call]) -> list[Call]:
     return list(placed.values())
 
 
-def _run_once(
-    cells: tuple[Cell, ...],
-    room_for: Callable[[int], AbstractContextManager[Room]],
-    number: int,
-    calls: list[Call],
-    progress: Progress,
-) -> Transcript:
+def _run(room: Room, cells: tuple[Cell, ...], calls: list[Call], progress: Progress) -> Transcript:
     errors: list[CellError] = []
     answers: dict[str, Answer] = {}
     total = len(cells) + len(calls)
-    with room_for(number) as room:
-        for done, cell in enumerate(cells):
-            progress(f"running cell {cell.index}", done, total)
-            error = room.run_cell(cell)
-            if error is not None:
-                errors.append(CellError(cell.index, error, room.stopped is not None))
-            if room.stopped:
-                break
-        for done, call in enumerate(calls, start=len(cells)):
-            progress(f"asking {call.function}", done, total)
-            answers[call.id] = room.ask(call)
+    for done, cell in enumerate(cells):
+        progress(f"running cell {cell.index}", done, total)
+        error = room.run_cell(cell)
+        if error is not None:
+            errors.append(CellError(cell.index, error, room.stop is not None))
+        if room.stop:
+            break
+    for done, call in enumerate(calls, start=len(cells)):
+        progress(f"asking {call.function}", done, total)
+        answers[call.id] = room.ask(call)
     progress("judging", total, total)
-    return Transcript(tuple(errors), answers, room.stopped)
+    return Transcript(tuple(errors), answers, room.stop)

@@ -1,67 +1,82 @@
-"""What a class handed in: one folder a student, one notebook a milestone, nothing else is read."""
+"""What a class handed in: one notebook a student and milestone, read when its turn comes."""
 
 from __future__ import annotations
 
-import os
-import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from hashlib import sha256
 from pathlib import Path
 
+from grader.archives import Member
 from grader.errors import BadInputError
+from grader.layouts import students
+
+MAX_NAME = 80  # characters of a student's name in a file's name; file systems take 255 bytes
+PLAIN = " -_.@()+,="
 
 
 @dataclass(frozen=True)
 class HandIn:
-    """One student's notebook for one milestone; `fault` says why its file is not read."""
+    """One student's notebook for one milestone.
+
+    `member` is None where nothing was handed in; `fault` says why what is there is not read.
+    """
 
     student: str
     slug: str
-    path: Path
+    member: Member | None = None
     fault: str | None = None
-    missing: bool = False
+
+    @property
+    def missing(self) -> bool:
+        """Whether nothing was handed in."""
+        return self.member is None and self.fault is None
+
+    @property
+    def handed_in_at(self) -> datetime | None:
+        """When, as far as the files tell."""
+        return None if self.member is None else self.member.modified
+
+    def read(self) -> bytes:
+        """Return the notebook's bytes.
+
+        Raises:
+            BadInputError: they cannot be read; the message says why and what to do.
+        """
+        if self.fault is not None or self.member is None or self.member.read is None:
+            raise BadInputError(self.fault or "nothing was handed in")
+        return self.member.read()
 
 
-def find_hand_ins(folder: Path, slugs: Sequence[str]) -> list[HandIn]:
+def find_hand_ins(submissions: Path, slugs: Sequence[str]) -> list[HandIn]:
     """Return a hand-in for every student and milestone, sorted, those not handed in included.
 
-    Only `<folder>/<student>/<slug>.ipynb` is looked at. A link is not followed: it could name any
-    file of this machine. A folder whose name starts with a dot is a student's only if a notebook
-    lies in it.
-
     Raises:
-        BadInputError: there is no such folder, or no student's folder in it.
+        BadInputError: there is no such folder or archive, or no hand-in in it.
     """
-    if not folder.is_dir():
-        raise BadInputError(f"{folder}: there is no such folder of hand-ins")
-    names = tuple(f"{slug}.ipynb" for slug in slugs)
-    students = sorted(
-        entry
-        for entry in folder.iterdir()
-        if _is_folder(entry) and (not entry.name.startswith(".") or _holds_any(entry, names))
+    found = []
+    for student in students(submissions, slugs):
+        for slug in slugs:
+            member = student.notebooks.get(slug)
+            # what could not be looked into may hold any milestone that was not found elsewhere
+            fault = student.fault if member is None else member.fault
+            found.append(HandIn(student.name, slug, member, fault))
+    return found
+
+
+def file_stem(student: str) -> str:
+    """Return the name of a student's files: no path, nothing hidden, and no other student's."""
+    last = len(student) - 1
+    kept = "".join(
+        # a dot or a space is no first or last character: it hides, or Windows drops it
+        c if c.isalnum() or (c in PLAIN and not (c in " ." and i in (0, last))) else _escaped(c)
+        for i, c in enumerate(student)
     )
-    if not students:
-        raise BadInputError(
-            f"{folder}: holds no folder; hand-ins lie at {folder.name}/<student>/<milestone>.ipynb"
-        )
-    return [_hand_in(student, slug) for student in students for slug in slugs]
+    if len(kept) > MAX_NAME:
+        return f"{kept[:MAX_NAME]}~{sha256(student.encode()).hexdigest()[:16]}"
+    return kept or "%"
 
 
-def _is_folder(path: Path) -> bool:
-    return stat.S_ISDIR(path.lstat().st_mode)
-
-
-def _holds_any(folder: Path, names: Iterable[str]) -> bool:
-    return any(os.path.lexists(folder / name) for name in names)
-
-
-def _hand_in(student: Path, slug: str) -> HandIn:
-    path = student / f"{slug}.ipynb"
-    name = student.name.encode("utf-8", "replace").decode("utf-8")  # a name may be no UTF-8
-    try:
-        kind = path.lstat().st_mode
-    except FileNotFoundError:
-        return HandIn(name, slug, path, missing=True)
-    if stat.S_ISLNK(kind):
-        return HandIn(name, slug, path, fault=f"{slug}.ipynb is a link, not a file; hand in a file")
-    return HandIn(name, slug, path)
+def _escaped(character: str) -> str:
+    return "".join(f"%{byte:02X}" for byte in character.encode())

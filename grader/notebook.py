@@ -28,7 +28,6 @@ class Cell:
 class Notebook:
     """The code of one notebook file."""
 
-    path: Path
     sha256: str
     cells: tuple[Cell, ...]
 
@@ -42,7 +41,15 @@ def read_notebook(path: Path) -> Notebook:
         BadInputError: there is no such file, or it is not a notebook; the message says what is
             wrong and what to do.
     """
-    raw = _read(path)
+    return parse_notebook(read_file(path), str(path))
+
+
+def parse_notebook(raw: bytes, path: str) -> Notebook:
+    """Read the code cells of a notebook's bytes; `path` names them in a message.
+
+    Raises:
+        BadInputError: they are no notebook; the message says what is wrong and what to do.
+    """
     try:
         content = json.loads(raw.decode("utf-8-sig"))
     except (ValueError, RecursionError):  # UnicodeDecodeError is a ValueError
@@ -59,10 +66,15 @@ def read_notebook(path: Path) -> Notebook:
             f"{path}: is JSON but not a notebook (it has no list of cells that can be read); "
             "get it again with `grader reset`, which keeps what is there"
         ) from None
-    return Notebook(path, hashlib.sha256(raw).hexdigest(), cells)
+    return Notebook(hashlib.sha256(raw).hexdigest(), cells)
 
 
-def _read(path: Path) -> bytes:
+def read_file(path: Path) -> bytes:
+    """Return a notebook file's bytes.
+
+    Raises:
+        BadInputError: it is none, cannot be read, or is far too large; the message says which.
+    """
     try:
         found = path.stat()
         if stat.S_ISDIR(found.st_mode):

@@ -17,6 +17,14 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True)
+class Stop:
+    """Why a notebook's process ended early: the grader's sentence, and whether by a bound."""
+
+    why: str
+    by_bound: bool
+
+
+@dataclass(frozen=True)
 class CheckReport:
     """One check's outcome, with what the student reads."""
 
@@ -28,6 +36,7 @@ class CheckReport:
     figure: float | None = None
     bar: float | None = None
     hint: str = ""
+    mistake: str = ""  # the named one that the answers equal; for the instructor's overview alone
 
 
 @dataclass(frozen=True)
@@ -52,7 +61,7 @@ class MilestoneReport:
     checks: tuple[CheckReport, ...]
     cells: tuple[CellError, ...] = ()
     unreadable: str | None = None
-    stopped: str | None = None  # the grader's sentence, where the notebook's process ended early
+    stop: Stop | None = None  # where the notebook's process ended early
     note: str = ""  # for the instructor alone
 
     @property

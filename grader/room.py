@@ -27,6 +27,7 @@ from grader.host import Body, Host, HostError, Start
 from grader.limits import Limits
 from grader.notebook import Cell
 from grader.places import Places
+from grader.report import Stop
 from grader.trouble import Trouble, printable, problem
 from grader.wire import MAX_BYTES, MalformedError, form_of, unpack
 from milestones.spec import Answer, Call, Problem
@@ -43,7 +44,7 @@ Reply = tuple[dict[str, Any], bytes]
 
 
 class Room:
-    """One process for one run of one notebook. After it has stopped, `stopped` says why."""
+    """One process for one run of one notebook. After it has stopped, `stop` says why."""
 
     def __init__(self, body: Body, start: Start, cancelled: threading.Event) -> None:
         """Take over a process that was just started; it ends when `cancelled` is set."""
@@ -51,7 +52,7 @@ class Room:
         self._cancelled = cancelled
         self._limits = start.limits
         self._places = start.places
-        self.stopped: str | None = None
+        self.stop: Stop | None = None
         self._output_bytes = 0
         self._opened = self._looked = time.monotonic()
         self._active = _Activity(self._opened, 0.0)
@@ -69,12 +70,12 @@ class Room:
         if self._wait("while starting", 60.0) is None:
             tail = self._tail.decode("utf-8", "replace").strip()[-500:]
             self.close()
-            raise HostError(f"the notebook's process did not start ({self.stopped}): {tail}")
+            raise HostError(f"the notebook's process did not start ({self._why()}): {tail}")
 
     # ------------------------------------------------------------ the two requests
 
     def run_cell(self, cell: Cell) -> str | None:
-        """Run one cell; return what it raised, or None. A stop is told by `stopped`."""
+        """Run one cell; return what it raised, or None. A stop is told by `stop`."""
         reply = self._request(
             {"do": "cell"},
             cell.source.encode("utf-8", "replace"),
@@ -82,7 +83,7 @@ class Room:
             self._limits.cell_cpu_s,
         )
         if reply is None:
-            return self.stopped
+            return self._why()
         error = reply[0].get("error")
         return None if error is None else self._told(error)
 
@@ -93,8 +94,8 @@ class Room:
             HostError: a file that the question needs is not there, which is no notebook's fault.
         """
         self._bring(question_files(call))
-        if self.stopped:
-            return Answer(call, problem=Problem(f"the notebook {self.stopped}"))
+        if self.stop:
+            return Answer(call, problem=Problem(f"the notebook {self._why()}"))
         before = 0.0 if call.cpu_s is None else self._body.cpu_s()
         bound = max(self._limits.call_cpu_s, 2 * (call.cpu_s or 0.0))
         self._granted_cpu_s += 2 * (call.cpu_s or 0.0)
@@ -102,7 +103,7 @@ class Room:
         where = f"while `{call.function}` was answering"
         reply = self._request(request, b"", where, bound)
         if reply is None:
-            return Answer(call, problem=Problem(f"the notebook {self.stopped}"))
+            return Answer(call, problem=Problem(f"the notebook {self._why()}"))
         in_time = call.cpu_s is None or self._body.cpu_s() - before <= call.cpu_s + CPU_TICK_S
         try:
             return self._read(call, reply, in_time)
@@ -162,7 +163,7 @@ class Room:
     def _request(
         self, header: dict[str, Any], payload: bytes, where: str, cpu_s: float
     ) -> Reply | None:
-        if self.stopped:
+        if self.stop:
             return None
         if not self._replies.empty():
             return self._stop(f"wrote into the grader's channel {where}")
@@ -174,7 +175,7 @@ class Room:
         if started - self._looked > LOOK_S:  # many short replies add up without a wait for one
             why = self._limit_hit(cpu_s, self._body.cpu_s(), started)
             if why is not None:
-                return self._stop(f"was stopped {why} {where}")
+                return self._stop(f"was stopped {why} {where}", by_bound=True)
         while True:
             try:
                 reply = self._replies.get(timeout=POLL_S)
@@ -183,7 +184,7 @@ class Room:
                     cpu_before = self._body.cpu_s()
                 why = self._limit_hit(cpu_s, cpu_before, started)
                 if why is not None:
-                    return self._stop(f"was stopped {why} {where}")
+                    return self._stop(f"was stopped {why} {where}", by_bound=True)
                 continue
             return reply if reply is not None else self._stop(self._how_it_ended(where))
 
@@ -215,10 +216,13 @@ class Room:
             return f"after printing {limits.output_bytes / 1e6:,.0f} MB"
         return None
 
-    def _stop(self, why: str) -> Reply | None:
+    def _why(self) -> str:
+        return "" if self.stop is None else self.stop.why
+
+    def _stop(self, why: str, *, by_bound: bool = False) -> Reply | None:
         """Note the first reason, end the process, and stand in for the reply that never comes."""
-        if self.stopped is None:
-            self.stopped = why
+        if self.stop is None:
+            self.stop = Stop(why, by_bound)
         self._body.end()
         return None
 

@@ -138,7 +138,7 @@ class Planner:
             error = room.run_cell(cell)
             if error is not None:
                 self.errors.append(CellError(cell.index, error))
-            if room.stopped:
+            if room.stop:
                 break
         return room
 
@@ -146,7 +146,7 @@ class Planner:
         """Put one workload to the notebook's `plan`; calls wait for each other."""
         call = Call("serve", "plan", {"workload": workload}, cpu_s=CPU_S)
         with self._lock:
-            if self._room.stopped:
+            if self._room.stop:
                 self._stack.close()
                 self._room = self._open()
             return self._room.ask(call)

@@ -8,7 +8,9 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -19,16 +21,21 @@ from scipy.stats import spearmanr
 
 import milestones
 from grader.bait import LEFT_AT, Bait, leave_bait
-from grader.classroom import Course, Graded, Reason, grade_class, spreadsheet_safe, write_class
+from grader.classroom import Course, Graded, Reason, grade_class
 from grader.cold import COLD
 from grader.errors import BadInputError
-from grader.grade import grade
+from grader.grade import grade, perform
 from grader.handins import HandIn, find_hand_ins
-from grader.host import Host
+from grader.host import Host, Start
+from grader.limits import Limits
+from grader.outputs import spreadsheet_safe, write_class
+from grader.places import Places
 from grader.present import as_json
 from grader.report import Outcome, Report
+from grader.results import Results
 from grader.split import Split, open_split
 from milestones.runs import LABELS
+from solutions.lesson import ROOT
 from solutions.render import solved_path
 from tests.conftest import WriteNotebook
 
@@ -52,6 +59,15 @@ def hand_in(tmp_path: Path, write_notebook: WriteNotebook) -> WriteNotebook:
     return hand
 
 
+def course_of(split: Split, host: Host, kept: Path, bait: Bait | None = None) -> Course:
+    """What a class is graded with, its results kept in a folder."""
+    baited = None if bait is None else bait.folder
+    places = Places(ROOT / "data", split.folder / "questions", None, baited)
+    do = partial(perform, start=Start(places, Limits()), host=host, cancelled=threading.Event())
+    results = Results(kept / "results", {"split": split.split_id, "walled": host.walled})
+    return Course(split, dict.fromkeys(milestones.SLUGS, do), results, bait)
+
+
 def graded(
     folder: Path, course: Course, workers: int = 2, slugs: tuple[str, ...] = (M2,)
 ) -> list[Graded]:
@@ -71,7 +87,7 @@ def json_of(report: object, split: Split) -> str:
 
 
 def test_every_hand_in_ends_in_one_row_with_one_reason(
-    hand_in: WriteNotebook, m2_hidden: Split, course: Path, walled: Host, tmp_path: Path
+    hand_in: WriteNotebook, m2_hidden: Split, walled: Host, tmp_path: Path
 ) -> None:
     folder = hand_in(RIGHT, name="right")
     hand_in("import os\nos._exit(0)", name="stopped")
@@ -88,11 +104,11 @@ def test_every_hand_in_ends_in_one_row_with_one_reason(
     (folder / "notes.txt").touch()
     (folder / "elsewhere").symlink_to(folder / "right")
 
-    found = graded(folder, Course(m2_hidden, course / "data", walled))
+    found = graded(folder, course_of(m2_hidden, walled, tmp_path))
     write_class(found, m2_hidden, tmp_path / "out")
     assert {row["student"]: (row["points"], row["reason"]) for row in rows(tmp_path / "out")} == {
         "right": ("4", "graded"),
-        "stopped": ("0", "stopped"),
+        "stopped": ("0", "ended"),
         "zero": ("0", "graded"),
         "none": ("0", "missing"),
         "page": ("0", "unreadable"),
@@ -104,13 +120,13 @@ def test_every_hand_in_ends_in_one_row_with_one_reason(
 
 
 def test_a_fault_of_ours_is_a_row_without_points(
-    hand_in: WriteNotebook, m2_hidden: Split, course: Path, walled: Host, tmp_path: Path
+    hand_in: WriteNotebook, m2_hidden: Split, walled: Host, tmp_path: Path
 ) -> None:
     damaged = tmp_path / "damaged"
     shutil.copytree(m2_hidden.folder, damaged)
     (damaged / "truth" / M2 / "mistakes.json").unlink()
     split = Split(damaged, "damaged", public=False)
-    found = graded(hand_in(RIGHT), Course(split, course / "data", walled))
+    found = graded(hand_in(RIGHT), course_of(split, walled, tmp_path))
     write_class(found, split, tmp_path / "out")
     (row,) = rows(tmp_path / "out")
     assert (row["points"], row["reason"]) == ("", "broken")
@@ -122,9 +138,9 @@ def test_a_fault_of_ours_is_a_row_without_points(
      "comma, name", "new\nline", "$(id)", "[red]", "%s{}", "'quoted"],
 )  # fmt: skip
 def test_a_name_is_only_a_name(
-    name: str, hand_in: WriteNotebook, m2_hidden: Split, course: Path, walled: Host, tmp_path: Path
+    name: str, hand_in: WriteNotebook, m2_hidden: Split, walled: Host, tmp_path: Path
 ) -> None:
-    found = graded(hand_in(RIGHT, name=name), Course(m2_hidden, course / "data", walled))
+    found = graded(hand_in(RIGHT, name=name), course_of(m2_hidden, walled, tmp_path))
     out = tmp_path / "out"
     write_class(found, m2_hidden, out)
     (row,) = rows(out)
@@ -142,7 +158,7 @@ def test_a_folder_without_hand_ins_is_told_in_one_sentence(what: str, tmp_path: 
         folder.mkdir()
     if what == "a file":
         folder.touch()
-    with pytest.raises(BadInputError, match=r"hand-ins"):
+    with pytest.raises(BadInputError, match=r"hand-ins|neither a folder nor a zip"):
         find_hand_ins(folder, (M2,))
 
 
@@ -164,20 +180,29 @@ CLASS = {
 
 
 def test_a_grade_is_the_same_alone_or_in_a_class_first_or_last_warm_or_cold(
-    hand_in: WriteNotebook, m2_split: Split, course: Path, walled: Host
+    hand_in: WriteNotebook, m2_split: Split, course: Path, walled: Host, tmp_path: Path
 ) -> None:
     for name, cells in CLASS.items():
         folder = hand_in(*cells, name=name)
     hand_ins = find_hand_ins(folder, (M2,))
-    for_class = Course(m2_split, course / "data", walled)
 
     def reports(order: list[HandIn], workers: int) -> dict[str, str]:
-        done = grade_class(order, for_class, workers)
+        kept = tmp_path / f"kept by {workers}"  # each grades afresh
+        done = grade_class(order, course_of(m2_split, walled, kept), workers)
         return {one.hand_in.student: json_of(one.report, m2_split) for one in done}
 
     def alone(one: HandIn, host: Host) -> str:
         milestone = milestones.load(M2)
-        return json_of(grade(milestone, one.path, m2_split, course / "data", host=host), m2_split)
+        return json_of(
+            grade(
+                milestone,
+                folder / one.student / f"{M2}.ipynb",
+                m2_split,
+                course / "data",
+                host=host,
+            ),
+            m2_split,
+        )
 
     one_worker = reports(hand_ins, 1)
     assert reports(hand_ins[::-1], 2) == one_worker
@@ -209,10 +234,14 @@ def solved_class(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.usefixtures("hogs")
 def test_every_core_busy_elsewhere_changes_no_outcome(
-    solved_class: Path, course: Path, walled: Host
+    solved_class: Path, course: Path, walled: Host, tmp_path: Path
 ) -> None:
     split = open_split(course / "data" / "public_split")
-    found = graded(solved_class, Course(split, course / "data", walled), slugs=milestones.SLUGS)
+    found = graded(
+        solved_class,
+        course_of(split, walled, tmp_path),
+        slugs=milestones.SLUGS,
+    )
     assert {one.hand_in.slug: one.reason for one in found} == dict.fromkeys(
         milestones.SLUGS, Reason.GRADED
     )
@@ -235,7 +264,7 @@ def bait(m2_hidden: Split, course: Path, tmp_path: Path) -> Bait:
     "use", ["labels", "labels * 3 + 1", "labels + 0.5 * runs.n_layers", "1 / labels"]
 )
 def test_predictions_that_follow_a_label_file_left_as_a_trap_fail_with_a_note(
-    place: str, use: str, hand_in: WriteNotebook, m2_hidden: Split, course: Path, walled: Host,
+    place: str, use: str, hand_in: WriteNotebook, m2_hidden: Split, walled: Host,
     bait: Bait, tmp_path: Path,
 ) -> None:  # fmt: skip
     thief = (
@@ -244,7 +273,10 @@ def test_predictions_that_follow_a_label_file_left_as_a_trap_fail_with_a_note(
         "def kv_bytes_for_runs(runs):\n"
         f"    labels = left.loc[runs.run_id, 'decode_step_ms'].to_numpy()\n    return {use}"
     )
-    found = graded(hand_in(RIGHT, thief), Course(m2_hidden, course / "data", walled, bait))
+    found = graded(
+        hand_in(RIGHT, thief),
+        course_of(m2_hidden, walled, tmp_path, bait),
+    )
     (one,) = found
     assert one.reason is Reason.TRAP
     checks = {check.name: check for check in one.report.checks}
@@ -261,7 +293,11 @@ def test_no_solved_notebook_is_taken_for_a_thief(
     split = open_split(course / "data" / "public_split")
     left = leave_bait(split, course / "data", tmp_path / "bait")
     slugs = ("m2_kv_bytes", "m5_roofline", "m6_memory_traffic")
-    found = graded(solved_class, Course(split, course / "data", walled, left), slugs=slugs)
+    found = graded(
+        solved_class,
+        course_of(split, walled, tmp_path, left),
+        slugs=slugs,
+    )
     assert [one.reason for one in found] == [Reason.GRADED] * 3
     assert all(one.report.points == one.report.points_max for one in found)
 

@@ -1,0 +1,177 @@
+"""The `grader class` command: a folder of hand-ins to grades, overnight or on a cluster."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import click
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
+
+import milestones
+from grader import __version__
+from grader.bait import Bait, leave_bait
+from grader.classroom import Course, Graded, Reason, grade_class
+from grader.cluster import connect, pack, remote
+from grader.grade import Perform, perform
+from grader.handins import find_hand_ins
+from grader.host import Start
+from grader.hosts import IN_ROOMS, walled_host, walled_or_trusted_host
+from grader.limits import Limits
+from grader.outputs import make_ready, write_class
+from grader.paths import course_folder
+from grader.places import Places
+from grader.report import EXIT_BROKEN, EXIT_PASSED
+from grader.results import Results, fingerprint
+from grader.split import Split, open_split, read_manifest, sha256_of
+from grader.surroundings import PACKAGES
+from grader.view import refuse_to_show
+
+OR_TRUST = ", or grade hand-ins you trust with --trust-submissions"
+OUT_DIR = click.Path(file_okay=False, path_type=Path)
+
+
+@click.command("class")
+@click.argument("submissions", type=click.Path(path_type=Path))
+@click.option("--split", "split_folder", type=OUT_DIR, required=True, help="Split to grade on.")
+@click.option("--out", type=OUT_DIR, required=True, help="Folder for the grades and reports.")
+@click.option("--workers", type=click.IntRange(1, 1_024), help="Hand-ins at a time.")
+@click.option("--scheduler", help="Address of a Dask scheduler, whose workers do the work.")
+@click.option(
+    "--trust-submissions",
+    is_flag=True,
+    help="Where the machine gives no boundary, run the notebooks with your own rights.",
+)
+def class_command(
+    submissions: Path,
+    split_folder: Path,
+    out: Path,
+    workers: int | None,
+    scheduler: str | None,
+    trust_submissions: bool,
+) -> None:
+    """Grade a class: SUBMISSIONS/<student>/<milestone>.ipynb, each in a walled room.
+
+    Reads zips and the exports of Canvas, Moodle, Gradescope, GitHub Classroom and nbgrader too.
+    Started again, it goes on where it was. Exits 0 when every hand-in was graded, 2 on bad usage
+    or input, 3 when the grader itself broke on one.
+    """
+    data = course_folder() / "data"
+    read_manifest(data, skip=("public_split",))
+    split = open_split(split_folder)
+    hand_ins = find_hand_ins(submissions, milestones.SLUGS)
+    if workers and scheduler:
+        raise click.UsageError("--workers is for this machine, --scheduler for a cluster")
+    with ExitStack() as stack:
+        team = stack.enter_context(_team(split, data, scheduler, trust_submissions))
+        click.echo(team.said, err=True)
+        refuse_to_show((split_folder, submissions, out, PACKAGES / "solutions"), team.shown)
+        make_ready(out)
+        results = Results(out / "results", _made_with(split, data, team))
+        course = Course(split, team.perform, results, team.bait)
+        told = stack.enter_context(_progress(len(hand_ins)))
+        graded = grade_class(hand_ins, course, workers or team.size, told, team.cancelled)
+    write_class(graded, split, out)
+    for reason in Reason:
+        click.echo(f"{sum(one.reason is reason for one in graded):8,} {reason}")
+    click.echo(str(out / "grades.csv"))
+    sys.exit(EXIT_BROKEN if any(one.reason is Reason.BROKEN for one in graded) else EXIT_PASSED)
+
+
+@dataclass(frozen=True)
+class Team:
+    """Who runs the notebooks: how many at a time, how, and what each milestone's job is done by."""
+
+    perform: Mapping[str, Perform]
+    size: int
+    said: str
+    walled: bool
+    shown: tuple[str, ...]
+    bait: Bait | None
+    cancelled: threading.Event
+
+
+@contextmanager
+def _team(split: Split, data: Path, scheduler: str | None, trust: bool) -> Iterator[Team]:
+    from joblib import cpu_count  # a slow import: only this command needs it
+
+    limits, cancelled = Limits(), threading.Event()
+    with ExitStack() as stack:
+        folder = stack.enter_context(TemporaryDirectory(prefix="kv-capacity-"))
+        bait = leave_bait(split, data, Path(folder))
+        places = {slug: _places(split, data, slug, bait) for slug in milestones.SLUGS}
+        if scheduler is not None:
+            client, size = stack.enter_context(connect(scheduler, trust=trust))
+            there = {
+                slug: remote(client, pack(at, slug), limits, trust=trust)
+                for slug, at in places.items()
+            }
+            said = f"Each notebook runs in a walled room of {scheduler}, {size} at a time."
+            yield Team(there, size, said, True, (), bait, cancelled)
+            return
+        if trust:
+            host, said = stack.enter_context(walled_or_trusted_host())
+        else:
+            host, said = stack.enter_context(walled_host(OR_TRUST)), IN_ROOMS
+        here = {
+            slug: partial(perform, start=Start(at, limits), host=host, cancelled=cancelled)
+            for slug, at in places.items()
+        }
+        yield Team(here, cpu_count(), said, host.walled, host.shown, bait, cancelled)
+
+
+def _places(split: Split, data: Path, slug: str, bait: Bait | None) -> Places:
+    baited = None if bait is None else bait.folder
+    return Places(data, split.folder / "questions", split.overlay(slug), baited)
+
+
+def _made_with(split: Split, data: Path, team: Team) -> dict[str, object]:
+    """Return all that decides a result but the notebook."""
+    return {
+        "split": sha256_of(split.folder / "MANIFEST.json"),
+        "data": sha256_of(data / "MANIFEST.json"),
+        "grader": __version__,
+        "code": fingerprint(),
+        "limits": asdict(Limits()),
+        "walled": team.walled,
+    }
+
+
+@contextmanager
+def _progress(total: int) -> Iterator[Callable[[Graded], None]]:
+    """Show a bar with the time left on a terminal, and a plain line now and then elsewhere."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        done = itertools.count(1)
+        lines = 20
+
+        def plain(_graded: Graded) -> None:
+            if (count := next(done)) % max(1, total // lines) == 0 or count == total:
+                click.echo(f"graded {count:,} of {total:,}", err=True)
+
+        yield plain
+        return
+    columns = (
+        SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )  # fmt: skip
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("grading", total=total)
+        yield lambda graded: bar.update(
+            task, advance=1, description=f"{graded.hand_in.student} {graded.hand_in.slug}"
+        )

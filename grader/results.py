@@ -1,0 +1,112 @@
+"""What each notebook came to, kept by what it was graded with, so that none is graded twice.
+
+One small file a result, named by a hash of all that decides it: the notebook, the split, the data,
+this very grader and its bounds. A file appears whole or not at all, so a run that is killed at any
+moment, or meets a full disk, goes on where it was.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from grader.errors import BadInputError
+from grader.report import CellError, CheckReport, MilestoneReport, Outcome, Stop
+from grader.split import sha256_of
+from grader.surroundings import PACKAGES
+
+
+def fingerprint() -> str:
+    """Return a hash of the grader's and the milestones' own code."""
+    whole = hashlib.sha256()
+    for package in ("grader", "milestones"):
+        for path in sorted((PACKAGES / package).rglob("*.py")):
+            whole.update(f"{path.relative_to(PACKAGES).as_posix()} {sha256_of(path)}\n".encode())
+    return whole.hexdigest()
+
+
+class Results:
+    """The results of one class, in a folder."""
+
+    def __init__(self, folder: Path, made_with: Mapping[str, object]) -> None:
+        """Open the folder; `made_with` is all that decides a result but the notebook itself."""
+        self._folder = folder
+        self._made_with = dict(made_with)
+        self._lock = threading.Lock()
+        self._under_way: dict[str, threading.Lock] = {}
+        folder.mkdir(parents=True, exist_ok=True)
+        for path in folder.glob("*.unfinished"):
+            path.unlink()
+
+    def of(
+        self, slug: str, notebook_sha256: str, grade: Callable[[], MilestoneReport]
+    ) -> MilestoneReport:
+        """Return the result of a notebook: the one that is kept, or else what `grade` returns.
+
+        A result that is BROKEN is no result and is not kept. Notebooks with the same bytes are
+        graded once, though many hand them in at a time.
+
+        Raises:
+            BadInputError: a result cannot be written.
+        """
+        made_with = {**self._made_with, "milestone": slug, "notebook": notebook_sha256}
+        key = hashlib.sha256(json.dumps(made_with, sort_keys=True).encode()).hexdigest()
+        path = self._folder / f"{key}.json"
+        with self._lock:
+            mine = self._under_way.setdefault(key, threading.Lock())
+        with mine:
+            kept = _read(path)
+            if kept is not None:
+                return kept
+            report = grade()
+            if not report.count(Outcome.BROKEN):
+                write_whole(path, json.dumps(asdict(report), allow_nan=False), sync=True)
+            return report
+
+
+def write_whole(path: Path, text: str, *, sync: bool = False) -> None:
+    """Write a file that is there whole or not at all, however this process ends.
+
+    With `sync` it is on the disk when this returns, however the machine ends.
+
+    Raises:
+        BadInputError: it cannot be written.
+    """
+    unfinished = path.with_name(f"{path.name}.unfinished")
+    try:
+        with unfinished.open("w", encoding="utf-8", newline="\n") as stream:
+            stream.write(text)
+            if sync:
+                stream.flush()
+                os.fsync(stream.fileno())
+        unfinished.replace(path)
+    except OSError as error:
+        raise BadInputError(
+            f"{path}: cannot be written: {error.strerror}; nothing that was graded is lost: make "
+            "room and start the same command again, it goes on where it was"
+        ) from None
+
+
+def _read(path: Path) -> MilestoneReport | None:
+    """Return a kept result; None where there is none, or one that was tampered with or cut."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        return _report(content)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _report(content: dict[str, Any]) -> MilestoneReport:
+    checks = tuple(
+        CheckReport(**{**check, "outcome": Outcome(check["outcome"])})
+        for check in content["checks"]
+    )
+    cells = tuple(CellError(**cell) for cell in content["cells"])
+    stop = None if content["stop"] is None else Stop(**content["stop"])
+    return MilestoneReport(**{**content, "checks": checks, "cells": cells, "stop": stop})
