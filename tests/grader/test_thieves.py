@@ -42,6 +42,7 @@ from grader.present import as_json, as_junit
 from grader.report import MilestoneReport, Outcome, Report
 from grader.split import Split
 
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="a boundary needs Linux namespaces")
 THIEVES = sorted((Path(__file__).parent.parent / "thieves").glob("*.py"))
 TAGS = {"bomb", "ours", "machine"}
 TIGHT = Limits(
@@ -53,7 +54,7 @@ TIGHT = Limits(
     disk_bytes=2**28,
 )
 # Who waits costs no CPU second; these few are let wait less long than a busy machine would need.
-SOON = replace(TIGHT, wall_per_cpu=2.0)
+SOON = replace(TIGHT, cell_cpu_s=1, call_cpu_s=1, wall_per_cpu=2)
 # To be stopped by what they take, and not before by the time that taking it costs.
 LONG = replace(TIGHT, cell_cpu_s=20, total_cpu_s=30)
 LIMITS = {
@@ -259,7 +260,8 @@ def street(
     name = f"kv-loot-{secrets.token_hex(8)}"
     with contextlib.ExitStack() as stack:
         files = [made.folder / "secret", Path.home() / name, Path("/tmp") / name]
-        files += [Path("/dev/shm") / name]
+        if Path("/dev/shm").is_dir():
+            files.append(Path("/dev/shm") / name)
         for path in files:
             path.write_bytes(made.word)
             path.chmod(0o644)
@@ -401,7 +403,8 @@ def test_a_thief_says_in_one_sentence_what_it_tries(path: Path) -> None:
     assert len(thief.cells) > 1
 
 
-# What a trick still gains: a fault of the grader's, to be mended there.
+# What a trick still gains: a fault of the grader's, to be mended there. Not strict: whether SIGINT
+# is heeded hangs on how pytest itself was started.
 GAINS = {
     "signal_parent": "SIGINT ends the room's first process, and every check is BROKEN",
     "signal_init": "SIGINT ends the room's first process, and every check is BROKEN",
@@ -413,7 +416,9 @@ TRIED = [
     pytest.param(
         path,
         id=path.stem,
-        marks=[pytest.mark.xfail(reason=GAINS[path.stem])] if path.stem in GAINS else [],
+        marks=[pytest.mark.xfail(reason=GAINS[path.stem], strict=False)]
+        if path.stem in GAINS
+        else [],
     )
     for path in THIEVES
 ]
@@ -577,7 +582,9 @@ TOLD_APART = {
     [
         pytest.param(
             name,
-            marks=[pytest.mark.xfail(reason=TOLD_APART[name])] if name in TOLD_APART else [],
+            marks=[pytest.mark.xfail(reason=TOLD_APART[name], strict=False)]
+            if name in TOLD_APART
+            else [],
         )
         for name in ENDINGS
     ],

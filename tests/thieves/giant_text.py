@@ -3,10 +3,11 @@
 
 # %%
 text = "num_hidden_layers " * 2**21
+turns = iter(["9" * 2**29])
 
 
 def kv_bytes_per_token(**shape):
-    return "9" * 2**29
+    return next(turns)
 
 
 def kv_bytes_from_config(**config):
