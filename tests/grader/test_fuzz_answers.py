@@ -31,7 +31,12 @@ from tests.grader.fuzz import (
     trees,
 )
 
-CASES = {"m5_roofline": 50, "m6_memory_traffic": 30, "m7_planner": 15}  # the dear ones; else 100
+CASES = {
+    "m4_cache_equivalence": 60,
+    "m5_roofline": 50,
+    "m6_memory_traffic": 30,
+    "m7_planner": 15,
+}  # the dear ones; else 100
 
 NAMED = (
     *("n_runs", "runs_by_attention", "share_by_gpu", "throughput_ratio", "MHA"),
