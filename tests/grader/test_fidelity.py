@@ -50,6 +50,7 @@ PLAUSIBLE = (
     "logs",
     "matplotlib_widget",
     "module_reads_beside_itself",
+    "numpy_raises",
     "other_start_methods",
     "pip_no_network",
     "prints_100_mb",
