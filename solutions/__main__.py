@@ -16,6 +16,8 @@ COMMANDS = {
     "verify": ("solutions.verify", "prove that blank fails, solved passes, mistakes are caught"),
     "trial": ("solutions.trial", "one milestone's checks on a throwaway split, while writing them"),
     "split": ("solutions.split", "make a fresh hidden split, proved fair before it is used"),
+    "reveal": ("solutions.reveal", "publish a split's commitment, open it later, verify it"),
+    "runs": ("solutions.convert", "your own measurements as the runs that split --runs reads"),
     "release": ("solutions.release", "make the student repository, and prove it there"),
     "picture": ("solutions.picture", "the README's picture of a report, from a real grading"),
     "world": (

@@ -13,6 +13,8 @@ import pandas as pd
 
 from grader.errors import BadInputError
 from milestones.runs import COLUMNS, SHAPE_COUNTS, TEXT
+from milestones.spec import Files
+from solutions.lesson import ROOT
 from solutions.world.draw import MEMORY_FRACTION, fits, repeats
 
 MIN_RUNS = 400  # below this a test part of a quarter cannot place a MAPE to a tenth of a bar
@@ -52,6 +54,17 @@ def without_public(own: OwnRuns, public: pd.DataFrame) -> OwnRuns:
             f"data, label aside; at least {MIN_TESTED} others are needed"
         )
     return replace(own, test=test, dropped=int(known.sum()))
+
+
+def read_own(path: Path) -> OwnRuns:
+    """Read and part labelled runs, without the rows to test on that stand in the public data.
+
+    Raises:
+        BadInputError: the file does not hold what it must, or too little of it is left.
+    """
+    data = Files(ROOT / "data")
+    public = pd.concat([data.table("train.csv"), data.table("validation.csv")])
+    return without_public(read_runs(path), public)
 
 
 def read_runs(path: Path) -> OwnRuns:

@@ -11,8 +11,6 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-import pandas as pd
-
 from grader.errors import BadInputError
 from grader.split import SCHEMA, file_hashes
 from milestones.spec import Files
@@ -22,11 +20,10 @@ from solutions.exam import (
     SEED_BYTES,
     building_beside,
     number_from,
-    public_runs,
     write_manifest,
     write_questions,
 )
-from solutions.instructor_runs import OwnRuns, read_runs, without_public
+from solutions.instructor_runs import OwnRuns, read_own
 from solutions.lesson import ROOT
 
 MAX_DRAWS = 10  # at less than 5 % refusals, ten in a row mean that something is wrong
@@ -88,18 +85,16 @@ def _make_hidden(out: Path, seed_file: Path | None, runs_file: Path | None) -> M
     if seed_file is None and kept_seed.exists():
         raise BadInputError(f"{kept_seed}: is there already; move it, or pass it as --seed-file")
     seed = secrets.token_bytes(SEED_BYTES) if seed_file is None else read_seed(seed_file)
-    own = None if runs_file is None else read_runs(runs_file)
-    if own is not None:
-        public = pd.concat([public_runs("train"), public_runs("validation")])
-        own = without_public(own, public)
-        if own.dropped:
-            print(f"{own.dropped} runs stand in the public data; they are not asked about.")
+    own = None if runs_file is None else read_own(runs_file)
+    if own is not None and own.dropped:
+        print(f"{own.dropped} runs stand in the public data; they are not asked about.")
     made = make(out, "hidden", seed, own, kept_seed if seed_file is None else None)
     if made is None:
         return None
     if seed_file is None:
         print(f"The seed is in {kept_seed}; keep it secret until you reveal it.")
     print(f"The split is in {out}; its certificate beside its MANIFEST.")
+    print(f"Publish its commitment: python -m solutions reveal --split {out} --publish FILE")
     return made
 
 

@@ -47,7 +47,6 @@ STEP_ERROR = "step_error"  # the check of milestone 6 that raw boosting must mis
 CODE = (
     "milestones",
     "data",
-    "grader/judge.py",
     "solutions/world",
     *(f"solutions/{slug}" for slug in milestones.SLUGS),
     *(f"solutions/{name}.py" for name in ("exam", "proof", "certify", "remember", "lesson")),
