@@ -135,7 +135,8 @@ def with_arrays(node: Any) -> Any:
 
 def describe(error: BaseException) -> str:
     """Return an exception's type and message in one short line, free of memory addresses."""
-    line = " ".join(re.sub(r"0x[0-9a-fA-F]{4,}", "0x...", message_of(error)).split())
+    start = message_of(error)[: 4 * MAX_ERROR]  # it may be a gigabyte long
+    line = " ".join(re.sub(r"0x[0-9a-fA-F]{4,}", "0x...", start).split())
     if len(line) > MAX_ERROR:
         line = line[: MAX_ERROR - 3] + "..."
     return f"{type(error).__name__}: {line}" if line else type(error).__name__

@@ -18,10 +18,14 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True)
 class Stop:
-    """Why a notebook's process ended early: the grader's sentence, and whether by a bound."""
+    """Why a notebook's process ended early: the grader's sentence, and whether by a bound.
+
+    `detail` is what the process itself may have chosen: a code, a signal.
+    """
 
     why: str
     by_bound: bool
+    detail: str = ""
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from grader.cold import COLD
 from grader.frames import BrokenPipeTalkError, read_frame, write_frame
 from grader.host import Body, Host, HostError, Start
 from grader.limits import Limits
+from grader.memory import memory_bytes
 from grader.notebook import Cell
 from grader.places import Places
 from grader.report import Stop
@@ -70,7 +71,9 @@ class Room:
         if self._wait("while starting", 60.0) is None:
             tail = self._tail.decode("utf-8", "replace").strip()[-500:]
             self.close()
-            raise HostError(f"the notebook's process did not start ({self._why()}): {tail}")
+            raise HostError(
+                f"the notebook's process did not start ({self._no_answer().summary}): {tail}"
+            )
 
     # ------------------------------------------------------------ the two requests
 
@@ -82,8 +85,10 @@ class Room:
             f"in cell {cell.index}",
             self._limits.cell_cpu_s,
         )
+        if reply is None and self.stop is not None:
+            return f"{self.stop.why} {self.stop.detail}".strip()
         if reply is None:
-            return self._why()
+            return ""
         error = reply[0].get("error")
         return None if error is None else self._told(error)
 
@@ -95,7 +100,7 @@ class Room:
         """
         self._bring(question_files(call))
         if self.stop:
-            return Answer(call, problem=Problem(f"the notebook {self._why()}"))
+            return Answer(call, problem=self._no_answer())
         before = 0.0 if call.cpu_s is None else self._body.cpu_s()
         bound = max(self._limits.call_cpu_s, 2 * (call.cpu_s or 0.0))
         self._granted_cpu_s += 2 * (call.cpu_s or 0.0)
@@ -103,7 +108,7 @@ class Room:
         where = f"while `{call.function}` was answering"
         reply = self._request(request, b"", where, bound)
         if reply is None:
-            return Answer(call, problem=Problem(f"the notebook {self._why()}"))
+            return Answer(call, problem=self._no_answer())
         in_time = call.cpu_s is None or self._body.cpu_s() - before <= call.cpu_s + CPU_TICK_S
         try:
             return self._read(call, reply, in_time)
@@ -186,7 +191,7 @@ class Room:
                 if why is not None:
                     return self._stop(f"was stopped {why} {where}", by_bound=True)
                 continue
-            return reply if reply is not None else self._stop(self._how_it_ended(where))
+            return reply if reply is not None else self._stop_as_ended(where)
 
     def _limit_hit(self, cpu_s: float, cpu_before: float, started: float) -> str | None:
         """Return how a bound was passed, or None while all are kept."""
@@ -210,30 +215,38 @@ class Room:
             return f"after {limits.idle_s:g} seconds of doing nothing"
         if len(family) > limits.processes:
             return f"at {limits.processes} processes"
-        if _memory_bytes(family) > limits.memory_bytes:
+        if memory_bytes(family, limits.memory_bytes) > limits.memory_bytes:
             return f"at {limits.memory_bytes / 2**30:g} GiB of memory"
         if self._output_bytes > limits.output_bytes:
             return f"after printing {limits.output_bytes / 1e6:,.0f} MB"
         return None
 
-    def _why(self) -> str:
-        return "" if self.stop is None else self.stop.why
+    def _no_answer(self) -> Problem:
+        """Return the problem of a call to a notebook that has stopped.
 
-    def _stop(self, why: str, *, by_bound: bool = False) -> Reply | None:
+        How a process ended (a code, a signal) can be chosen by what it was asked: a detail.
+        """
+        stop = self.stop or Stop("", by_bound=False)
+        why = f"the notebook {stop.why}"
+        return Problem(why, f"It ended {stop.detail}" if stop.detail else "")
+
+    def _stop(self, why: str, detail: str = "", *, by_bound: bool = False) -> Reply | None:
         """Note the first reason, end the process, and stand in for the reply that never comes."""
         if self.stop is None:
-            self.stop = Stop(why, by_bound)
+            self.stop = Stop(why, by_bound, detail)
         self._body.end()
         return None
 
-    def _how_it_ended(self, where: str) -> str:
+    def _stop_as_ended(self, where: str) -> Reply | None:
+        """Note that the process has ended by itself, or that it no longer speaks."""
         code = self._body.ending(timeout_s=5)
         if code is None:
-            return f"closed or garbled the grader's channel {where}"
+            return self._stop(f"closed or garbled the grader's channel {where}")
+        detail = f"with exit code {code}"
         if code < 0:
             with contextlib.suppress(ValueError):
-                return f"was ended by {signal.Signals(-code).name} {where}"
-        return f"ended its process with exit code {code} {where}"
+                detail = f"by {signal.Signals(-code).name}"
+        return self._stop(f"ended its process {where}", detail)
 
     def _told(self, text: object) -> str:
         """Return a text from the room as a report tells it, the same from any room."""
@@ -312,14 +325,6 @@ def open_room(
             room.close()
     finally:
         body.clear()
-
-
-def _memory_bytes(family: list[psutil.Process]) -> int:
-    total = 0
-    for process in family:
-        with contextlib.suppress(psutil.Error):
-            total += process.memory_info().rss
-    return total
 
 
 def _is_ending(value: Any) -> bool:

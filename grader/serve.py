@@ -178,8 +178,8 @@ def make_app(planner: Planner, name: str) -> FastAPI:
         except HostError as error:
             raise HTTPException(503, f"The notebook could not be started: {error}.") from None
         if answer.problem is not None:
-            told = answer.problem.detail or answer.problem.summary
-            raise HTTPException(502, f"No plan: {told}.")
+            told = filter(None, (answer.problem.summary, answer.problem.detail))
+            raise HTTPException(502, f"No plan: {'. '.join(told)}.")
         read = read_plan(answer)
         if isinstance(read, Unreadable):
             raise HTTPException(502, f"No plan: the answer of `plan` {read.why}.")

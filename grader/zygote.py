@@ -1,8 +1,8 @@
 """The warm process: imports a notebook's libraries once, and forks a room's process when asked.
 
-Started by `grader.warm`, which sends one message a room: settings and the five pipe ends the room
-needs. This process runs no notebook's code and starts no thread, so every room begins from the
-same clean state; it never learns where a split lies.
+Started by `grader.warm`, which sends one message a room: settings and the five ends of pipes that
+the room needs. This process runs no notebook's code and starts no thread, so every room begins
+from the same clean state; it never learns where a split lies.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Ends:
     requests: int
     replies: int
     output: int
-    status: int  # the keeper tells the grader the room's process, and how it ended
+    status: int  # a socket: the keeper tells the room's process, its clock, and how it ended
     leash: int  # closed by the grader, or by its end: the room must end
 
 
@@ -94,19 +94,29 @@ def _keep(settings: dict[str, Any], ends: Ends) -> NoReturn:
         os.setsid()
         limits = Limits(**settings["limits"])
         view = boundary.View(**settings["view"])
+        clock = linux.task_clock()
         boundary.leave(view)
         first = os.fork()
         if first == 0:
             os.close(ends.leash)
+            if clock is not None:
+                os.close(clock)
             _be_first(settings, limits, view, ends)
         for end in (ends.requests, ends.replies, ends.output):
             os.close(end)
-        _tell(ends.status, {"first": first})
+        _introduce(ends.status, first, clock)
         _hold(first, ends.leash)
     except BaseException as error:
         _tell(ends.status, {"fault": f"{type(error).__name__}: {error}"})
         os._exit(FAULT)
     os._exit(0)
+
+
+def _introduce(status: int, first: int, clock: int | None) -> None:
+    """Tell the grader the first process of the room, and give it the room's clock."""
+    message = json.dumps({"first": first}).encode() + b"\n"
+    with socket.socket(fileno=os.dup(status)) as talk:
+        socket.send_fds(talk, [message], [] if clock is None else [clock])
 
 
 def _hold(first: int, leash: int) -> None:
@@ -123,6 +133,8 @@ def _be_first(
     """Be the first process of the room: lay it out, start the notebook's, gather what ends."""
     try:
         linux.die_with_parent(signal.SIGKILL)
+        # The kernel drops a signal to the first process that it has no handler for.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
         boundary.lay_out(view, limits)
         linux.set_dumpable(False)  # the notebook's process is the same user's; it may not look in
         student = os.fork()
@@ -145,6 +157,7 @@ def _be_student(run: int, limits: Limits, ends: Ends) -> NoReturn:
     try:
         linux.die_with_parent(signal.SIGKILL)
         linux.set_dumpable(True)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         os.setsid()
         for place, end in enumerate((ends.requests, ends.replies, ends.output)):
             os.dup2(end, place)

@@ -17,6 +17,7 @@ from grader import seccomp
 from grader.errors import BadInputError
 from grader.host import Host
 from grader.limits import Limits
+from grader.linux import task_clock
 from grader.notebook import Cell
 from grader.places import Places
 from grader.room import Room, open_room
@@ -317,3 +318,20 @@ def test_a_warm_process_that_was_killed_is_started_again(walled: Host) -> None:
         with open_room(PLACES, Limits(), host=host) as after:
             assert found(after, "found = 7") == 7
         assert found(before, "found = 8") == 8, "a room outlives the process it was forked from"
+
+
+def test_a_room_counts_the_cpu_of_children_that_nobody_waits_for(room: Room) -> None:
+    cell = (
+        "import os, signal, time\nsignal.signal(signal.SIGCHLD, signal.SIG_IGN)\n"
+        "for _ in range(20):\n"
+        "    if os.fork() == 0:\n"
+        "        end = time.process_time() + 0.1\n"
+        "        while time.process_time() < end: pass\n"
+        "        os._exit(0)\n"
+        "    try: os.wait()\n    except ChildProcessError: pass"
+    )
+    if (clock := task_clock()) is None:
+        pytest.skip("this kernel gives no clock of a family's CPU time")
+    os.close(clock)
+    assert room.run_cell(Cell(0, cell)) is None
+    assert room._body.cpu_s() >= 2.0  # twenty children of a tenth each

@@ -81,7 +81,7 @@ def test_a_stop_is_told_in_the_graders_own_sentence(
 ) -> None:
     report = graded(write_notebook("import os\nos._exit(3)"), m2_hidden, course, host)
     (stopped,) = report.cells
-    assert stopped.error == "ended its process with exit code 3 in cell 0"
+    assert stopped.error == "ended its process in cell 0 with exit code 3"
 
 
 def test_a_wrong_answer_is_told_without_its_value_or_its_question(

@@ -43,9 +43,9 @@ def hints(report: MilestoneReport) -> str:
     ("cell", "reason"),
     [
         ("while True:\n    pass", "was stopped after 5 CPU seconds in cell 1"),
-        ("import os\nos._exit(0)", "ended its process with exit code 0 in cell 1"),
-        ("import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)", "SIGSEGV in cell 1"),
-        ("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)", "SIGKILL in cell 1"),
+        ("import os\nos._exit(0)", "ended its process in cell 1. It ended with exit code 0"),
+        ("import os\nos.kill(os.getpid(), 11)", "process in cell 1. It ended by SIGSEGV"),
+        ("import os\nos.kill(os.getpid(), 9)", "process in cell 1. It ended by SIGKILL"),
         (
             "hoard = []\nwhile True:\n    hoard.append(b'x' * 50_000_000)",
             "was stopped at 1 GiB of memory in cell 1",
@@ -319,7 +319,7 @@ def test_nothing_is_left_running(
     )
     report = run(write_notebook(cell), m2_split, course, host)
     assert [error.error for error in report.cells] == (
-        ["ended its process with exit code 3 in cell 0"] if detached else []
+        ["ended its process in cell 0 with exit code 3"] if detached else []
     )
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):

@@ -163,7 +163,7 @@ def test_a_reasoned_none_is_an_answer(fake: Planner) -> None:
         (3, "is the text 'eight H200'"),
         (4, "has no 'requests_per_gpu'"),
         (5, "was stopped after 4 CPU seconds"),
-        (6, "ended its process with exit code 3"),
+        (6, "while `plan` was answering. It ended with exit code 3"),
     ],
 )
 def test_a_plan_that_goes_wrong_is_a_502_and_the_next_one_is_served(

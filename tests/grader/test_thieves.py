@@ -403,28 +403,7 @@ def test_a_thief_says_in_one_sentence_what_it_tries(path: Path) -> None:
     assert len(thief.cells) > 1
 
 
-# What a trick still gains: a fault of the grader's, to be mended there. Not strict: whether SIGINT
-# is heeded hangs on how pytest itself was started.
-GAINS = {
-    "signal_parent": "SIGINT ends the room's first process, and every check is BROKEN",
-    "signal_init": "SIGINT ends the room's first process, and every check is BROKEN",
-    "memory_in_files": "pages of a memfd count for no process, and have no bound",
-    "memory_in_segments": "pages of a detached segment count for no process, and have no bound",
-    "memory_out_of_sight": "shared pages given up count for no process, and have no bound",
-}
-TRIED = [
-    pytest.param(
-        path,
-        id=path.stem,
-        marks=[pytest.mark.xfail(reason=GAINS[path.stem], strict=False)]
-        if path.stem in GAINS
-        else [],
-    )
-    for path in THIEVES
-]
-
-
-@pytest.mark.parametrize("path", TRIED)
+@pytest.mark.parametrize("path", THIEVES, ids=lambda path: path.stem)
 def test_a_trick_earns_nothing_and_leaves_nothing(
     path: Path,
     street: Street,
@@ -571,24 +550,9 @@ ENDINGS = {
     "value": ("return 3", "return 77"),
     "form": ("return 'a'", "return {'b': []}"),
 }
-TOLD_APART = {
-    "exit code": "the code may be a hidden value, and it is told",
-    "signal": "the signal may be chosen by a hidden value, and it is told",
-}
 
 
-@pytest.mark.parametrize(
-    "ending",
-    [
-        pytest.param(
-            name,
-            marks=[pytest.mark.xfail(reason=TOLD_APART[name], strict=False)]
-            if name in TOLD_APART
-            else [],
-        )
-        for name in ENDINGS
-    ],
-)
+@pytest.mark.parametrize("ending", ENDINGS)
 def test_a_hidden_value_cannot_choose_what_is_told(
     ending: str, walled: Host, m2_hidden: Split, course: Path, tmp_path: Path
 ) -> None:
