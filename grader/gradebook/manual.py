@@ -91,7 +91,7 @@ def read_rubric(path: Path) -> tuple[Criterion, ...]:
         rows = [(line, {**row}) for line, row in _csv_rows(path, RUBRIC, ("bonus",))]
     faults, found = [], {}
     for number, row in rows:
-        given = {key: value for key, value in row.items() if value != "" or key == "criterion"}
+        given = {key: value for key, value in row.items() if (key, value) != ("bonus", "")}
         try:
             one = _CriterionTable.model_validate(given)
         except ValidationError as error:
@@ -179,19 +179,18 @@ def _csv_rows(
             f"it names {', '.join(header) or 'nothing'}"
         )
     rows, faults = [], []
+    number = 1  # as a spreadsheet counts rows, whose cells may hold several lines
     try:
-        for cells in reader:
+        for number, cells in enumerate(reader, start=2):
             if not any(cell.strip() for cell in cells):
                 continue
             if len(cells) != len(header):
-                faults.append(
-                    f"{path}: row {reader.line_num}: has {len(cells)} cells, not {len(header)}"
-                )
+                faults.append(f"{path}: row {number}: has {len(cells)} cells, not {len(header)}")
                 continue
             plain = (_unquoted(cell.strip()) for cell in cells)
-            rows.append((reader.line_num, dict(zip(header, plain, strict=True))))
+            rows.append((number, dict(zip(header, plain, strict=True))))
     except csv.Error as error:
-        faults.append(f"{path}: row {reader.line_num}: {error}")
+        faults.append(f"{path}: row {number + 1}: {error}")
     if faults:
         raise BadInputError("\n".join(faults))
     return rows
