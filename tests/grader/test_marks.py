@@ -113,8 +113,8 @@ def test_what_cannot_be_read_is_told_with_its_row(folder: Path) -> None:
     assert told == [
         "row 2: points 'many' is no number",
         "row 3: points 'nan' is no number",
-        "row 6: student is empty",
-        "row 6: author is empty",
+        "row 5: student is empty",
+        "row 5: author is empty",
     ]
 
 
