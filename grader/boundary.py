@@ -34,6 +34,8 @@ _DEVICES = ("null", "zero", "full", "random", "urandom")
 _LINKED = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")  # links into /usr on most systems
 _ETC = ("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime", "alternatives", "fonts")
 _PASSWD = f"student:x:{STUDENT}:{STUDENT}:Student:{HOME}:/bin/sh\n"
+_NAMES = "hosts: files\n"
+_HOSTS = "127.0.0.1 localhost room\n::1 localhost\n"
 _GROUP = f"student:x:{STUDENT}:\n"
 
 
@@ -122,13 +124,14 @@ def _make_root(view: View, limits: Limits) -> None:
     linux.pivot_root(".", ".")  # the old root now lies over the new one ...
     linux.detach(".")  # ... and goes, with all that it showed
     os.chdir("/")
+    linux.loopback_up()  # the room's own, with nobody else on it
     socket.sethostname("room")  # the name of the machine is not the notebook's business
 
 
 def _writable(new: Path) -> list[Path]:
     """Make the folders a notebook may write to; all lie in the one bounded file system."""
     made = []
-    for name in ("tmp", "var/tmp", "dev/shm", "run", str(HOME)[1:], "course/notebooks"):
+    for name in ("tmp", "var/tmp", "dev/shm", "run", str(HOME)[1:], "course", "course/notebooks"):
         path = new / name
         path.mkdir(parents=True)
         made.append(path)
@@ -157,7 +160,7 @@ def _show(view: View, old: Path, new: Path) -> list[Path]:
         _bind(old / library[1:], new / library[1:])
     for entry in sorted((old / view.course[1:]).iterdir()):
         _bind(entry, new / COURSE.name / entry.name)
-    accounts = {"passwd": _PASSWD, "group": _GROUP}
+    accounts = {"passwd": _PASSWD, "group": _GROUP, "hosts": _HOSTS, "nsswitch.conf": _NAMES}
     for name, text in accounts.items():
         (new / "etc" / name).write_text(text, encoding="utf-8")
     return [new / "etc" / name for name in accounts]

@@ -7,6 +7,8 @@ that whatever the notebook prints goes to standard error and cannot be mistaken 
 
 from __future__ import annotations
 
+import asyncio
+import contextvars
 import json
 import os
 import random
@@ -37,6 +39,8 @@ def main() -> None:
 
 def serve(requests: BinaryIO, replies: BinaryIO, data: Path, run: int) -> None:
     """Serve requests until the grader closes the pipe."""
+    asyncio.set_event_loop(asyncio.new_event_loop())
+    context = contextvars.copy_context()  # one for all: what a cell sets there, the next one finds
     shell = _start_shell()
     random.seed(run)
     np.random.seed(run)  # noqa: NPY002 - the global state is the one that notebooks forget
@@ -49,11 +53,12 @@ def serve(requests: BinaryIO, replies: BinaryIO, data: Path, run: int) -> None:
         except BrokenPipeTalkError:
             return
         if request["do"] == "cell":
-            write_frame(replies, {"error": _run_cell(shell, payload.decode("utf-8"))})
+            write_frame(replies, {"error": _run_cell(shell, payload.decode("utf-8"), context)})
         elif request["do"] == "file":
             shelf.brought[request["path"]] = payload
         else:
-            answer = desk.ask(shell.user_ns, call_from_json(request["call"]))
+            call = call_from_json(request["call"])
+            answer = context.run(desk.ask, shell.user_ns, call)
             if isinstance(answer, Trouble):
                 write_frame(replies, {"trouble": [answer.kind, answer.error, answer.detail]})
             else:
@@ -118,14 +123,20 @@ def _start_shell() -> Any:
         def enable_gui(self, gui: str | None = None) -> None:
             """Let `%matplotlib` choose any backend, as a Jupyter kernel does."""
 
+        def ask_exit(self) -> None:
+            """Let `exit()` end nothing: a kernel that runs a whole notebook goes on as well."""
+
     config = Config()
     config.HistoryManager.enabled = False
     config.InteractiveShell.colors = "nocolor"
     config.InteractiveShell.xmode = "Minimal"
-    shell = Shell.instance(config=config)
+    shell: Any = Shell.instance(config=config)
     # A plot is drawn when the student looks at it; the grader reads no pictures.
-    formatter: Any = shell.display_formatter
-    formatter.active_types = ["text/plain"]
+    shell.display_formatter.active_types = ["text/plain"]
+    shell.extension_manager.load_extension("storemagic")  # as every kernel does
+    inline: Any = sys.modules.get("matplotlib_inline.backend_inline")
+    if inline is not None:  # imported before there was a shell, whose cells show their figures
+        inline._enable_matplotlib_integration()
     if "" not in sys.path:
         sys.path.insert(0, "")  # as in a Jupyter kernel: modules the notebook wrote can be imported
     warnings.resetwarnings()
@@ -133,13 +144,34 @@ def _start_shell() -> Any:
     return shell
 
 
-def _run_cell(shell: Any, source: str) -> str | None:
+def _run_cell(shell: Any, source: str, context: contextvars.Context) -> str | None:
     try:
-        result = shell.run_cell(source, store_history=True)
+        loop = asyncio.get_event_loop()
+        task = loop.create_task(_execute(shell, source), context=context)
+        result = loop.run_until_complete(task)
     except BaseException as escaped:  # run_cell catches what cells raise, unless one replaced it
         return describe(escaped)
     error = result.error_before_exec or result.error_in_exec
     return None if error is None else describe(error)
+
+
+async def _execute(shell: Any, source: str) -> Any:
+    """Run a cell as a kernel does: inside an event loop, whether it awaits anything or not."""
+    transformed, fault = source, None
+    try:
+        transformed = shell.transform_cell(source)
+    except Exception:
+        fault = sys.exc_info()
+    parts = {"transformed_cell": transformed, "preprocessing_exc_tuple": fault}
+    if not shell.should_run_async(source, **parts):
+        return shell.run_cell(source, store_history=True)
+    result = None
+    try:
+        result = await shell.run_cell_async(source, store_history=True, **parts)
+    finally:
+        shell.events.trigger("post_execute")
+        shell.events.trigger("post_run_cell", result)
+    return result
 
 
 def _flush() -> None:

@@ -8,7 +8,9 @@ architecture.
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import os
+import socket
 import struct
 from pathlib import Path
 
@@ -29,6 +31,7 @@ _MOUNT_ATTR_RDONLY, _MOUNT_ATTR_NOSUID, _MOUNT_ATTR_NODEV = 1, 2, 4
 
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 1, 4, 24, 38
 _CAPABILITY_VERSION_3 = 0x2008_0522
+_SIOCSIFFLAGS, _IFF_UP = 0x8914, 1
 _LAST_POSSIBLE_CAPABILITY = 63  # a capability set is 64 bits
 
 _PERF_EVENT_OPEN = {"x86_64": 298, "aarch64": 241}
@@ -106,6 +109,12 @@ def pivot_root(new: str, old: str) -> None:
 def detach(target: str) -> None:
     """Unmount a tree at once, whoever still uses it."""
     _checked(_libc().umount2(target.encode(), ctypes.c_int(MNT_DETACH)), f"umount {target}")
+
+
+def loopback_up() -> None:
+    """Let processes of this network namespace talk to one another over 127.0.0.1 and ::1."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as channel:
+        fcntl.ioctl(channel, _SIOCSIFFLAGS, struct.pack("16sH14x", b"lo", _IFF_UP))
 
 
 def die_with_parent(signal_number: int) -> None:

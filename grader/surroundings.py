@@ -15,6 +15,7 @@ def environment() -> dict[str, str]:
         "PYTHONDONTWRITEBYTECODE": "1",
         "MPLBACKEND": "module://matplotlib_inline.backend_inline",
         "NO_COLOR": "1",
+        "PYTHONBREAKPOINT": "0",  # one left in is run over, as by a kernel without a debugger
         # One thread each: sums come out the same on any machine, and two fits side by side do
         # not spin against each other (OMP_NUM_THREADS alone does not cure that).
         "OMP_THREAD_LIMIT": "1",

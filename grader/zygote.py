@@ -61,6 +61,7 @@ def _import_libraries() -> None:
 
     for name in (
         "IPython.core.interactiveshell",
+        "IPython.extensions.storemagic",
         "lightgbm",
         "matplotlib.font_manager",
         "matplotlib.pyplot",

@@ -179,10 +179,6 @@ TRACES = {
         "import matplotlib as m; m.rcParams['lines.linewidth'] = 9",
         "__import__('matplotlib').rcParams['lines.linewidth']",
     ),
-    "figures": (
-        "import matplotlib.pyplot as plt; plt.figure()",
-        "__import__('matplotlib.pyplot').pyplot.get_fignums()",
-    ),
     "backend": (
         "import matplotlib; matplotlib.use('svg')",
         "__import__('matplotlib').get_backend()",

@@ -19,7 +19,7 @@ from grader.split import Split, open_split
 from milestones.spec import Answer
 from solutions.render import solved_path
 from tests.grader.kernel import Run, in_kernel, in_room
-from tests.grader.odd import each, read_odd
+from tests.grader.odd import read_odd
 
 # The odd notebooks where a kernel could plausibly be something else than a room; the others
 # differ in what their functions do, which is Python's affair in both.
@@ -168,7 +168,7 @@ def test_a_solved_notebook_answers_in_a_room_as_in_a_jupyter_kernel(
 
 
 @pytest.mark.usefixtures("quiet_home")
-@pytest.mark.parametrize("name", each(PLAUSIBLE))
+@pytest.mark.parametrize("name", PLAUSIBLE)
 def test_an_odd_notebook_answers_and_raises_in_a_room_as_in_a_jupyter_kernel(
     name: str, course: Path, m2_split: Split, walled: Host, tmp_path: Path
 ) -> None:

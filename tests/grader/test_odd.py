@@ -18,7 +18,7 @@ from grader.host import Host
 from grader.report import MilestoneReport, Outcome, exit_code
 from grader.split import Split
 from solutions.lesson import read_lesson
-from tests.grader.odd import NAMES, each, read_odd
+from tests.grader.odd import NAMES, read_odd
 
 SLUG = "m2_kv_bytes"
 IN_THE_COLD = (
@@ -41,7 +41,7 @@ def assert_deserved(name: str, folder: Path, split: Split, course: Path, host: H
     assert {cell.cell: cell.error.partition(":")[0] for cell in report.cells} == odd.raises
 
 
-@pytest.mark.parametrize("name", each(NAMES))
+@pytest.mark.parametrize("name", NAMES)
 def test_an_odd_notebook_earns_what_it_gets_right(
     name: str, m2_split: Split, course: Path, walled: Host, tmp_path: Path
 ) -> None:
