@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import traceback
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -132,9 +132,10 @@ def _judge_one(
             )
     if verdict.passed:
         return _report(check, Outcome.PASSED, verdict)
-    hint = next((m.hint for m in mistakes if check.name in m.checks and _same(m, check, asked)), "")
-    told = (verdict.remark, verdict.detail if public else "", hint)
-    return _report(check, Outcome.FAILED, verdict, hint=" ".join(_sentences(told)))
+    made = next((m for m in mistakes if check.name in m.checks and _same(m, check, asked)), None)
+    told = (verdict.remark, verdict.detail if public else "", made.hint if made else "")
+    report = _report(check, Outcome.FAILED, verdict, hint=" ".join(_sentences(told)))
+    return report if made is None else replace(report, mistake=made.name)
 
 
 def _sentences(parts: Sequence[str]) -> list[str]:

@@ -1,0 +1,50 @@
+"""One self-contained page: a template of ours, filled with text that stays text."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from functools import cache
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from grader.html import palette
+from grader.html.visible import finalize, shorten, ticked
+
+TEMPLATES = Path(__file__).parent / "templates"
+
+
+def fill(template: str, **values: object) -> str:
+    """Return the page: the only style in it is ours by hash, and nothing is fetched or run."""
+    return _environment().get_template(template).render(style=_style(), policy=_policy(), **values)
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(TEMPLATES, encoding="utf-8"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=finalize,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["shorten"] = shorten
+    environment.filters["ticked"] = ticked
+    return environment
+
+
+@cache
+def _style() -> Markup:
+    css = (TEMPLATES / "style.css").read_text(encoding="utf-8")
+    # A comment's end, a quote or a bracket of CSS needs no escape in <style>; only its end does.
+    assert "</" not in css
+    return Markup(palette.as_css() + css)
+
+
+@cache
+def _policy() -> str:
+    digest = base64.b64encode(hashlib.sha256(_style().encode("utf-8")).digest()).decode("ascii")
+    return f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"

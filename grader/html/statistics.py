@@ -1,0 +1,205 @@
+"""What a class's reports say together: pure counts and correlations, no page."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from grader.report import CheckReport, MilestoneReport, Outcome
+
+FEWEST_FOR_R = 20  # below this a correlation says nothing of a check
+FAIR_R = 0.3  # from here on test makers call a question's correlation with the rest fair
+RAN = frozenset({"graded", "stopped"})  # what a check says of other endings is not the student's
+
+
+@dataclass(frozen=True)
+class Result:
+    """One student's hand-in for one milestone, and how it ended."""
+
+    student: str
+    reason: str
+    report: MilestoneReport
+
+
+@dataclass(frozen=True)
+class CheckNumbers:
+    """How a class did on one check, among those whose notebooks ran."""
+
+    slug: str
+    name: str
+    sentence: str
+    points_max: float
+    passed: int
+    partly: int
+    failed: int
+    waits: int
+    broken: int
+    r: float | None  # None where nothing can be correlated
+    n_r: int
+    interval: tuple[float, float] | None  # of r, at 95 %; None where r says nothing
+
+    @property
+    def n(self) -> int:
+        """How many were judged."""
+        return self.passed + self.partly + self.failed + self.waits
+
+    @property
+    def rate(self) -> float | None:
+        """The share that passed."""
+        return self.passed / self.n if self.n else None
+
+    @property
+    def warning(self) -> str:
+        """What is wrong with the check as a measure, if anything."""
+        if self.n == 0:
+            return "nobody was judged"
+        if self.passed == self.n:
+            return "everyone passes: it tells nobody apart"
+        if self.passed == 0:
+            return "no one passes: it tells nobody apart"
+        if self.interval is None or self.interval[1] >= FAIR_R:
+            return ""
+        if self.interval[1] < 0:
+            return "those who pass it do worse elsewhere"
+        return "passing it says little of the rest of the work"
+
+
+def totals(results: Iterable[Result]) -> dict[str, float | None]:
+    """Return each student's points over all milestones; None where a part is not known."""
+    found: dict[str, float | None] = {}
+    for one in results:
+        before, points = found.get(one.student, 0.0), one.report.points
+        found[one.student] = None if before is None or points is None else before + points
+    return found
+
+
+def check_numbers(results: Sequence[Result]) -> list[CheckNumbers]:
+    """Return every check's numbers, in the order of the reports."""
+    whole = totals(results)
+    by_check: dict[tuple[str, str], list[tuple[str, CheckReport]]] = defaultdict(list)
+    for one in results:
+        for check in one.report.checks:
+            found = by_check[one.report.milestone, check.name]
+            if one.reason in RAN or check.outcome is Outcome.BROKEN:
+                found.append((one.student, check))
+    sentences = {(r.report.milestone, c.name): c for r in results for c in r.report.checks}
+    return [
+        _numbers(slug, sentences[slug, name], found, whole)
+        for (slug, name), found in by_check.items()
+    ]
+
+
+def _numbers(
+    slug: str,
+    check: CheckReport,
+    found: Sequence[tuple[str, CheckReport]],
+    whole: Mapping[str, float | None],
+) -> CheckNumbers:
+    passes, rests = [], []
+    for student, one in found:
+        total = whole[student]
+        if total is not None and one.points is not None:
+            passes.append(one.outcome is Outcome.PASSED)
+            rests.append(total - one.points)
+    outcomes = [one.outcome for _, one in found]
+    r = point_biserial(passes, rests)
+    partly = sum(one.outcome is Outcome.FAILED and bool(one.points) for _, one in found)
+    return CheckNumbers(
+        slug=slug,
+        name=check.name,
+        sentence=check.sentence,
+        points_max=check.points_max,
+        passed=outcomes.count(Outcome.PASSED),
+        partly=partly,
+        failed=outcomes.count(Outcome.FAILED) - partly,
+        waits=outcomes.count(Outcome.SKIPPED),
+        broken=outcomes.count(Outcome.BROKEN),
+        r=r,
+        n_r=len(passes),
+        interval=None if r is None else interval_of(r, len(passes)),
+    )
+
+
+def point_biserial(passes: Sequence[bool], rests: Sequence[float]) -> float | None:
+    """Return (m1 - m0) / s * sqrt(p q); None where either side does not vary.
+
+    m1 and m0 are the mean rest of the points of those who pass and who do not, s is its standard
+    deviation over all (divided by n), p and q are their shares.
+    """
+    passed, rest = np.asarray(passes, dtype=bool), np.asarray(rests, dtype=float)
+    if passed.size == 0 or passed.all() or not passed.any():
+        return None
+    s = float(rest.std())
+    if s <= 1e-12 * max(1.0, float(np.abs(rest).max())):
+        return None
+    p = float(passed.mean())
+    gap = float(rest[passed].mean() - rest[~passed].mean())
+    return gap / s * math.sqrt(p * (1 - p))
+
+
+def interval_of(r: float, n: int) -> tuple[float, float] | None:
+    """Return the 95 % interval of a correlation by Fisher's z; None for too few students."""
+    if n < FEWEST_FOR_R:
+        return None
+    z, wide = math.atanh(max(-0.999_999, min(0.999_999, r))), 1.96 / math.sqrt(n - 3)
+    return math.tanh(z - wide), math.tanh(z + wide)
+
+
+@dataclass(frozen=True)
+class MadeMistake:
+    """A named mistake, and who made it."""
+
+    slug: str
+    name: str
+    checks: tuple[str, ...]
+    students: tuple[str, ...]
+
+
+def made_mistakes(results: Iterable[Result]) -> list[MadeMistake]:
+    """Return the mistakes that answers were recognised by, the most frequent first."""
+    students: dict[tuple[str, str], dict[str, None]] = defaultdict(dict)
+    checks: dict[tuple[str, str], dict[str, None]] = defaultdict(dict)
+    for one in results:
+        if one.reason not in RAN:
+            continue
+        for check in one.report.checks:
+            if check.mistake:
+                students[one.report.milestone, check.mistake][one.student] = None
+                checks[one.report.milestone, check.mistake][check.name] = None
+    made = [
+        MadeMistake(slug, name, tuple(checks[slug, name]), tuple(who))
+        for (slug, name), who in students.items()
+    ]
+    return sorted(made, key=lambda one: (-len(one.students), one.slug, one.name))
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The figures that a class reached on one check, and its bar."""
+
+    slug: str
+    name: str
+    sentence: str
+    bar: float
+    figures: tuple[float, ...]
+
+
+def measured(results: Iterable[Result]) -> list[Measured]:
+    """Return every check that measures a figure, with those of all who have one."""
+    figures: dict[tuple[str, str], list[float]] = defaultdict(list)
+    about: dict[tuple[str, str], tuple[str, float]] = {}
+    order: dict[tuple[str, str], None] = {}
+    for one in results:
+        for check in one.report.checks:
+            key = one.report.milestone, check.name
+            order[key] = None
+            if one.reason in RAN and check.figure is not None and check.bar is not None:
+                figures[key].append(check.figure)
+                about[key] = check.sentence, check.bar
+    return [
+        Measured(*key, *about[key], tuple(sorted(figures[key]))) for key in order if key in figures
+    ]
