@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
+from unicodedata import category
 
 import milestones
 from grader.gradebook.book import ClassRecord
@@ -75,7 +76,7 @@ def as_csv(term: Term) -> Export:
                 "", "", "", "; ".join(total.lines),
             )
         )  # fmt: skip
-    return Export(table(CSV_COLUMNS, rows))
+    return Export(_table(CSV_COLUMNS, rows))
 
 
 def _reason(final: Final, *, missing: bool) -> str:
@@ -133,7 +134,7 @@ def as_canvas(term: Term) -> Export:
         remarks.append(
             "empty cells are points that are not known yet; Canvas takes them as no score"
         )
-    return Export(table((*leading, *titles.values()), rows), tuple(remarks))
+    return Export(_table((*leading, *titles.values()), rows), tuple(remarks))
 
 
 def _canvas_title(slug: str, roster: Roster | None) -> str:
@@ -187,7 +188,7 @@ def as_moodle(term: Term, identify_by: str = "Email address") -> Export:
     ]
     remarks += _changed_by_safety(cells for cells, _ in lines)
     remarks.append(f"in Moodle choose: map from {identify_by!r}, map to the same field of the user")
-    return Export(table((identify_by, *slugs, TOTAL), rows), tuple(remarks))
+    return Export(_table((identify_by, *slugs, TOTAL), rows), tuple(remarks))
 
 
 # ---------------------------------------------------------------- nbgrader
@@ -224,7 +225,7 @@ def as_nbgrader(term: Term) -> Export:
                     _double(final.points_max),
                 )
             )
-    return Export(table(NBGRADER_COLUMNS, rows), tuple(remarks))
+    return Export(_table(NBGRADER_COLUMNS, rows), tuple(remarks))
 
 
 def _naive(moment: datetime | None) -> str:
@@ -291,6 +292,15 @@ def _known(report: MilestoneReport) -> MilestoneReport:
 
 
 # ---------------------------------------------------------------- cells
+
+
+def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a CSV table; a carriage return in a name would begin a row, so it is dropped."""
+    return table([*map(_printable, header)], ([*map(_printable, row)] for row in rows))
+
+
+def _printable(cell: str) -> str:
+    return "".join(c for c in cell if c == "\n" or category(c) != "Cc")
 
 
 def _cell(points: Decimal | None) -> str:

@@ -123,7 +123,6 @@ find_python >/dev/null || apt-get install -y python3 python3-venv
 find_python >/dev/null || apt-get install -y python3.11 python3.11-venv
 "$(find_python)" -m venv /autograder/venv
 /autograder/venv/bin/python -m pip install --quiet --constraint release/constraints.txt ./release
-chmod -R go-rwx /autograder/source
 """
 
 RUN = """\

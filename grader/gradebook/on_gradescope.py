@@ -21,6 +21,7 @@ from grader.gradebook.gradescope import TRUSTED, WALLED, as_text, results
 from grader.hosts import walled_host, walled_or_trusted_host
 from grader.report import Outcome
 from grader.split import open_split, read_manifest
+from grader.view import refuse_to_show
 
 TRUST = "--trust-submissions"
 
@@ -51,6 +52,7 @@ def _grade(root: Path, *, trust: bool) -> None:
             )
             said = ""
         print(said)
+        refuse_to_show((source / "split", root / "submission"), host.shown)
         reports = [
             grade(milestones.load(slug), path, split, data, host=host)
             for slug, path in found.items()
