@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -26,6 +26,7 @@ from rich.progress import (
 import milestones
 from grader import __version__
 from grader.bait import Bait, leave_bait
+from grader.changes import HEADER, Before, changes, gone, open_before
 from grader.classroom import Course, Graded, Reason, grade_class
 from grader.cluster import connect, pack, remote
 from grader.grade import Perform, perform
@@ -33,17 +34,20 @@ from grader.handins import find_hand_ins
 from grader.host import Start
 from grader.hosts import IN_ROOMS, walled_host, walled_or_trusted_host
 from grader.limits import Limits
-from grader.outputs import make_ready, write_class
+from grader.outputs import make_ready, table, write_class
 from grader.paths import course_folder
 from grader.places import Places
-from grader.report import EXIT_BROKEN, EXIT_PASSED
-from grader.results import Results, fingerprint
+from grader.receipts import Issuer, signing_key
+from grader.receipts import verify as verify_receipt
+from grader.report import EXIT_BROKEN, EXIT_FAILED, EXIT_PASSED, shown_points
+from grader.results import Results, fingerprint, write_whole
 from grader.split import Split, open_split, read_manifest, sha256_of
 from grader.surroundings import PACKAGES
 from grader.view import refuse_to_show
 
 OR_TRUST = ", or grade hand-ins you trust with --trust-submissions"
 OUT_DIR = click.Path(file_okay=False, path_type=Path)
+OUT_FILE = click.Path(dir_okay=False, path_type=Path)
 
 
 @click.command("class")
@@ -52,6 +56,8 @@ OUT_DIR = click.Path(file_okay=False, path_type=Path)
 @click.option("--out", type=OUT_DIR, required=True, help="Folder for the grades and reports.")
 @click.option("--workers", type=click.IntRange(1, 1_024), help="Hand-ins at a time.")
 @click.option("--scheduler", help="Address of a Dask scheduler, whose workers do the work.")
+@click.option("--compare", type=OUT_DIR, help="An earlier --out: says who changed, by how much.")
+@click.option("--key", type=OUT_FILE, help="Key that signs receipts; default: OUT/signing.key.")
 @click.option(
     "--trust-submissions",
     is_flag=True,
@@ -63,6 +69,8 @@ def class_command(
     out: Path,
     workers: int | None,
     scheduler: str | None,
+    compare: Path | None,
+    key: Path | None,
     trust_submissions: bool,
 ) -> None:
     """Grade a class: SUBMISSIONS/<student>/<milestone>.ipynb, each in a walled room.
@@ -75,6 +83,7 @@ def class_command(
     read_manifest(data, skip=("public_split",))
     split = open_split(split_folder)
     hand_ins = find_hand_ins(submissions, milestones.SLUGS)
+    before = None if compare is None else open_before(compare)
     if workers and scheduler:
         raise click.UsageError("--workers is for this machine, --scheduler for a cluster")
     with ExitStack() as stack:
@@ -82,15 +91,61 @@ def class_command(
         click.echo(team.said, err=True)
         refuse_to_show((split_folder, submissions, out, PACKAGES / "solutions"), team.shown)
         make_ready(out)
+        issuer = Issuer(
+            signing_key(key or out / "signing.key"), split.split_id,
+            sha256_of(split.folder / "MANIFEST.json"), team.walled,
+        )  # fmt: skip
         results = Results(out / "results", _made_with(split, data, team))
         course = Course(split, team.perform, results, team.bait)
         told = stack.enter_context(_progress(len(hand_ins)))
         graded = grade_class(hand_ins, course, workers or team.size, told, team.cancelled)
-    write_class(graded, split, out)
+    if before is not None:  # read before anything is written: it may be the same folder
+        _tell_changes(graded, before, out)
+    write_class(graded, split, issuer, out)
     for reason in Reason:
         click.echo(f"{sum(one.reason is reason for one in graded):8,} {reason}")
     click.echo(str(out / "grades.csv"))
     sys.exit(EXIT_BROKEN if any(one.reason is Reason.BROKEN for one in graded) else EXIT_PASSED)
+
+
+def _tell_changes(graded: Sequence[Graded], before: Before, out: Path) -> None:
+    rows = changes(graded, before)
+    write_whole(out / "changes.csv", table(HEADER, rows))
+    students = {row[0] for row in rows}
+    click.echo(f"{len(rows):,} hand-ins of {len(students):,} students changed: {out}/changes.csv")
+    if left := gone(graded, before):
+        click.echo(f"{len(left):,} students are in {before.folder} alone: {', '.join(left[:9])}")
+
+
+@click.command()
+@click.argument("receipt", type=OUT_FILE)
+@click.option("--key", type=OUT_FILE, help="The course's public key, receipts/public.pem.")
+@click.option("--notebooks", type=OUT_DIR, help="Folder of notebooks: are they the ones graded?")
+def verify(receipt: Path, key: Path | None, notebooks: Path | None) -> None:
+    """Check a receipt of `grader class`: unchanged, and signed by the course.
+
+    Exits 0 when it holds, 1 when a notebook is another one, 2 when the receipt does not hold.
+    """
+    verified = verify_receipt(receipt, key)
+    body = verified.body
+    click.echo(f"{body['student']}: {len(body['hand_ins'])} hand-ins on split {body['split_id']}")
+    others = []
+    for one in body["hand_ins"]:
+        points = "not graded" if one["points"] is None else shown_points(one["points"])
+        line = f"  {one['milestone']}  {points} of {shown_points(one['points_max'])}"
+        path = None if notebooks is None else notebooks / f"{one['milestone']}.ipynb"
+        if path is not None and path.is_file() and sha256_of(path) != one["notebook_sha256"]:
+            others.append(path)
+            line += f"  ({path} is not the notebook that was graded)"
+        click.echo(f"{line}  {one['reason']}")
+    if verified.known_key:
+        click.echo("Unchanged since it was signed, by the key you named.")
+    else:
+        click.echo(
+            f"Unchanged since it was signed by key {verified.fingerprint}. Compare that with your "
+            "course's, or name its public key with --key: anyone can sign with a key of their own."
+        )
+    sys.exit(EXIT_FAILED if others else EXIT_PASSED)
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from rich.progress import (
 
 import milestones
 from grader import __version__
-from grader.class_cli import class_command
+from grader.class_cli import class_command, verify
 from grader.cold import COLD
 from grader.errors import BadInputError
 from grader.grade import grade
@@ -43,6 +43,7 @@ def cli() -> None:
 
 
 cli.add_command(class_command)
+cli.add_command(verify)
 
 
 def _slug(_context: click.Context, _parameter: click.Parameter, value: object) -> object:

@@ -28,7 +28,7 @@ from grader.places import Places
 from grader.results import fingerprint
 
 RETRIES = 3  # workers that may die under one job; whoever kills more is told of as our fault
-CONNECT_S = 30
+CONNECT_S = 10
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ which were tried on real exports.
 
 from __future__ import annotations
 
+import os
 import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -60,7 +61,7 @@ def students(submissions: Path, slugs: Sequence[str]) -> list[Student]:
     by_name: dict[str, list[Member]] = {}
     try:
         for name, member in _assigned(submissions):
-            by_name.setdefault(_readable(name), []).extend(() if member is None else (member,))
+            by_name.setdefault(readable(name), []).extend(() if member is None else (member,))
     except OSError as error:
         raise BadInputError(f"{error.filename}: cannot be read: {error.strerror}") from None
     if not by_name:
@@ -72,9 +73,20 @@ def students(submissions: Path, slugs: Sequence[str]) -> list[Student]:
     return [_student(name, by_name[name], slugs) for name in sorted(by_name)]
 
 
-def _readable(name: str) -> str:
-    """Return a name that is text, whatever bytes a folder is called by."""
-    return name.encode("utf-8", "replace").decode("utf-8")
+def readable(name: str) -> str:
+    """Return a name that every report can hold, and that no other name becomes.
+
+    What is no text, or no character to be seen, is told by its bytes: %0A.
+    """
+    return "".join(c if c.isprintable() and c != "%" else _by_its_bytes(c) for c in name)
+
+
+def _by_its_bytes(character: str) -> str:
+    try:
+        raw = os.fsencode(character)  # a byte of a name that is no text stands for itself
+    except UnicodeEncodeError:
+        raw = character.encode("utf-8", "surrogatepass")
+    return "".join(f"%{byte:02X}" for byte in raw)
 
 
 # ---------------------------------------------------------------- whose a file is
@@ -186,7 +198,13 @@ def _common_prefix(entries: Iterable[Path]) -> str:
 
 def _below(folder: Path, where: PurePosixPath) -> Iterator[Member]:
     """Yield the notebooks below a folder, and those in its archives; links are not followed."""
-    for entry in sorted(folder.iterdir()):
+    try:
+        entries = sorted(folder.iterdir())
+    except OSError as error:
+        why = f"{readable(folder.name)} cannot be looked into: {error.strerror}"
+        yield Member(where / f"{folder.name}.zip", None, fault=why)  # it may hold any milestone
+        return
+    for entry in entries:
         kind = entry.lstat().st_mode
         name = entry.name.lower()
         if stat.S_ISDIR(kind) and not name.endswith(".ipynb"):
@@ -199,20 +217,22 @@ def _below(folder: Path, where: PurePosixPath) -> Iterator[Member]:
 
 def _opened(entry: Path, where: PurePosixPath) -> list[Member]:
     """Return a notebook, or the notebooks of an archive, as they lie below their student."""
-    kind = entry.lstat().st_mode
+    kind, name = entry.lstat().st_mode, readable(entry.name)
     if stat.S_ISLNK(kind):  # it could name any file of this machine
-        return [Member(where, None, fault=f"{entry.name} is a link, not a file; hand in the file")]
-    if is_archive(entry.name):
-        folder = where.parent if where.parts else where
-        try:
-            return [
-                Member(folder / member.path, member.read, member.modified, member.fault)
-                for member in members(entry)
-            ]
-        except BadInputError as error:
-            return [Member(where, None, fault=str(error))]
-    modified = datetime.fromtimestamp(entry.lstat().st_mtime, UTC)
-    return [Member(where, partial(read_file, entry), modified)]
+        return [Member(where, None, fault=f"{name} is a link, not a file; hand in the file")]
+    if not is_archive(entry.name):
+        modified = datetime.fromtimestamp(entry.lstat().st_mtime, UTC)
+        return [Member(where, partial(read_file, entry, name), modified)]
+    if not stat.S_ISREG(kind):  # reading a pipe may never end
+        return [Member(where, None, fault=f"{name} is not a file; hand in .ipynb files or a .zip")]
+    folder = where.parent if where.parts else where
+    try:
+        return [
+            Member(folder / member.path, member.read, member.modified, member.fault)
+            for member in members(entry)
+        ]
+    except BadInputError as error:
+        return [Member(where, None, fault=str(error))]
 
 
 # ---------------------------------------------------------------- which milestone it is for

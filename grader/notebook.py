@@ -69,28 +69,29 @@ def parse_notebook(raw: bytes, path: str) -> Notebook:
     return Notebook(hashlib.sha256(raw).hexdigest(), cells)
 
 
-def read_file(path: Path) -> bytes:
-    """Return a notebook file's bytes.
+def read_file(path: Path, shown: str = "") -> bytes:
+    """Return a notebook file's bytes; `shown` is what a message calls it, else its path.
 
     Raises:
         BadInputError: it is none, cannot be read, or is far too large; the message says which.
     """
+    name = shown or str(path)
     try:
         found = path.stat()
         if stat.S_ISDIR(found.st_mode):
-            raise BadInputError(f"{path}: is a folder; put the notebook file in its place")
+            raise BadInputError(f"{name}: is a folder; put the notebook file in its place")
         if not stat.S_ISREG(found.st_mode):  # reading a pipe or a device may never end
-            raise BadInputError(f"{path}: is not a file; put the notebook file in its place")
+            raise BadInputError(f"{name}: is not a file; put the notebook file in its place")
         if found.st_size > MAX_BYTES:
             raise BadInputError(
-                f"{path}: {found.st_size / 1e6:.0f} MB is too large for a notebook (limit "
+                f"{name}: {found.st_size / 1e6:.0f} MB is too large for a notebook (limit "
                 f"{MAX_BYTES / 1e6:.0f} MB); clear its outputs, save it and try again"
             )
         return path.read_bytes()
     except FileNotFoundError:
-        raise BadInputError(f"{path}: there is no such notebook{_beside(path)}") from None
+        raise BadInputError(f"{name}: there is no such notebook{_beside(path)}") from None
     except OSError as error:
-        raise BadInputError(f"{path}: cannot be read: {error.strerror}") from None
+        raise BadInputError(f"{name}: cannot be read: {error.strerror}") from None
 
 
 def _beside(path: Path) -> str:

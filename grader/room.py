@@ -89,8 +89,13 @@ class Room:
             return f"{self.stop.why} {self.stop.detail}".strip()
         if reply is None:
             return ""
-        error = reply[0].get("error")
-        return None if error is None else self._told(error)
+        match reply[0].get("error"):
+            case None:
+                return None
+            case str(error):
+                return self._told(error)
+        self._stop(f"garbled the grader's channel in cell {cell.index}")
+        return self.stop.why if self.stop else ""
 
     def ask(self, call: Call) -> Answer:
         """Put one call; whatever the notebook does, an answer comes back: a value or the problem.
@@ -248,9 +253,9 @@ class Room:
                 detail = f"by {signal.Signals(-code).name}"
         return self._stop(f"ended its process {where}", detail)
 
-    def _told(self, text: object) -> str:
+    def _told(self, text: str) -> str:
         """Return a text from the room as a report tells it, the same from any room."""
-        whole = printable(str(text)[:MAX_TOLD])
+        whole = printable(text[:MAX_TOLD])
         for path, name in self._body.shown_as:
             whole = whole.replace(path, name)
         return whole

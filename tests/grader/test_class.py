@@ -28,9 +28,10 @@ from grader.grade import grade, perform
 from grader.handins import HandIn, find_hand_ins
 from grader.host import Host, Start
 from grader.limits import Limits
-from grader.outputs import spreadsheet_safe, write_class
+from grader.outputs import make_ready, spreadsheet_safe, write_class
 from grader.places import Places
 from grader.present import as_json
+from grader.receipts import Issuer, signing_key
 from grader.report import Outcome, Report
 from grader.results import Results
 from grader.split import Split, open_split
@@ -74,6 +75,14 @@ def graded(
     return grade_class(find_hand_ins(folder, slugs), course, workers)
 
 
+def written(found: list[Graded], split: Split, out: Path) -> Path:
+    """Write the files of a graded class, and return where."""
+    make_ready(out)
+    issuer = Issuer(signing_key(out / "signing.key"), split.split_id, "0" * 64, walled=True)
+    write_class(found, split, issuer, out)
+    return out
+
+
 def rows(out: Path) -> list[dict[str, str]]:
     with (out / "grades.csv").open(encoding="utf-8", newline="") as stream:
         return list(csv.DictReader(stream))
@@ -105,7 +114,7 @@ def test_every_hand_in_ends_in_one_row_with_one_reason(
     (folder / "elsewhere").symlink_to(folder / "right")
 
     found = graded(folder, course_of(m2_hidden, walled, tmp_path))
-    write_class(found, m2_hidden, tmp_path / "out")
+    written(found, m2_hidden, tmp_path / "out")
     assert {row["student"]: (row["points"], row["reason"]) for row in rows(tmp_path / "out")} == {
         "right": ("4", "graded"),
         "stopped": ("0", "ended"),
@@ -127,7 +136,7 @@ def test_a_fault_of_ours_is_a_row_without_points(
     (damaged / "truth" / M2 / "mistakes.json").unlink()
     split = Split(damaged, "damaged", public=False)
     found = graded(hand_in(RIGHT), course_of(split, walled, tmp_path))
-    write_class(found, split, tmp_path / "out")
+    written(found, split, tmp_path / "out")
     (row,) = rows(tmp_path / "out")
     assert (row["points"], row["reason"]) == ("", "broken")
 
@@ -142,7 +151,7 @@ def test_a_name_is_only_a_name(
 ) -> None:
     found = graded(hand_in(RIGHT, name=name), course_of(m2_hidden, walled, tmp_path))
     out = tmp_path / "out"
-    write_class(found, m2_hidden, out)
+    written(found, m2_hidden, out)
     (row,) = rows(out)
     assert row["student"] == spreadsheet_safe(name)
     assert not row["student"].startswith(("=", "+", "-", "@"))
@@ -283,7 +292,7 @@ def test_predictions_that_follow_a_label_file_left_as_a_trap_fail_with_a_note(
     assert checks["every_run"].outcome is Outcome.FAILED
     assert "left in the room as a trap" in checks["every_run"].hint
     assert checks["known_shapes"].outcome is Outcome.PASSED, "what was not stolen counts"
-    write_class(found, m2_hidden, tmp_path / "out")
+    written(found, m2_hidden, tmp_path / "out")
     assert "talk to the student" in (tmp_path / "out" / "notes.csv").read_text()
 
 

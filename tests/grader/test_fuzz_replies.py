@@ -284,7 +284,6 @@ def test_a_room_makes_an_answer_or_a_problem_of_any_bytes(
             told_well(room.ask(call))
 
 
-@pytest.mark.xfail(reason="an error of a cell that is no text is told by str(), however deep")
 def test_an_error_that_is_no_text_is_no_message() -> None:
     head = b'{"error": ' + b"[" * 960 + b"]" * 960 + b', "size": 0}'
     with room_of(frame(head)) as room:

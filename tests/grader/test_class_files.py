@@ -1,0 +1,172 @@
+"""Receipts hold or are told apart, and a second grading says what changed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from grader.changes import changes, gone, open_before
+from grader.classroom import Graded, Reason
+from grader.errors import BadInputError
+from grader.handins import HandIn
+from grader.outputs import make_ready, write_class
+from grader.receipts import Issuer, canonical, signing_key, verify
+from grader.report import CheckReport, MilestoneReport, Outcome
+from grader.split import Split
+
+M2 = "m2_kv_bytes"
+SPLIT = Split(Path("nowhere"), "autumn", public=False)
+
+
+def graded(student: str, outcome: Outcome = Outcome.PASSED, notebook: str = "aa") -> Graded:
+    points = {Outcome.PASSED: 2.0, Outcome.FAILED: 0.0, Outcome.BROKEN: None}[outcome]
+    check = CheckReport("known_shapes", "It knows.", outcome, points, 2.0)
+    report = MilestoneReport(M2, "Bytes", notebook, (check,))
+    reason = Reason.BROKEN if outcome is Outcome.BROKEN else Reason.GRADED
+    return Graded(HandIn(student, M2), report, reason)
+
+
+def write(found: list[Graded], out: Path) -> Path:
+    make_ready(out)
+    issuer = Issuer(signing_key(out / "signing.key"), "autumn", "c" * 64, walled=True)
+    write_class(found, SPLIT, issuer, out)
+    return out
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    return write([graded("ann"), graded("Łukasz /x")], tmp_path / "out")
+
+
+# ---------------------------------------------------------------- receipts
+
+
+def test_each_student_gets_a_receipt_that_holds(out: Path) -> None:
+    receipts = sorted((out / "receipts").glob("*.json"))
+    assert len(receipts) == 2
+    for receipt in receipts:
+        verified = verify(receipt, out / "receipts" / "public.pem")
+        assert verified.known_key
+        assert verified.body["split_commitment"] == "c" * 64
+        assert verified.body["room"] is True
+        (one,) = verified.body["hand_ins"]
+        assert (one["milestone"], one["points"], one["notebook_sha256"]) == (M2, 2.0, "aa")
+        assert one["checks"] == {"known_shapes": "PASSED"}
+        assert {"grader", "python", "numpy", "lightgbm"} <= verified.body["versions"].keys()
+
+
+def test_the_same_class_and_key_give_the_same_receipts(out: Path) -> None:
+    before = {path: path.read_bytes() for path in (out / "receipts").iterdir()}
+    write([graded("ann"), graded("Łukasz /x")], out)
+    assert before == {path: path.read_bytes() for path in (out / "receipts").iterdir()}
+
+
+def change_points(content: dict[str, Any]) -> None:
+    content["body"]["hand_ins"][0]["points"] = 15
+
+
+def change_name(content: dict[str, Any]) -> None:
+    content["body"]["student"] = "bo"
+
+
+def change_signature(content: dict[str, Any]) -> None:
+    content["signature"] = "A" * 86 + "=="
+
+
+def drop_a_check(content: dict[str, Any]) -> None:
+    content["body"]["hand_ins"][0]["checks"] = {}
+
+
+@pytest.mark.parametrize("change", [change_points, change_name, change_signature, drop_a_check])
+def test_a_changed_receipt_is_told(change: Any, out: Path) -> None:
+    path = out / "receipts" / "ann.json"
+    content = json.loads(path.read_text())
+    change(content)
+    path.write_text(json.dumps(content))
+    with pytest.raises(BadInputError, match="was changed after it was signed"):
+        verify(path)
+
+
+def test_a_receipt_signed_by_a_student_is_not_the_courses(out: Path, tmp_path: Path) -> None:
+    forger = Ed25519PrivateKey.generate()
+    issuer = Issuer(forger, "autumn", "c" * 64, walled=True)
+    path = tmp_path / "ann.json"
+    path.write_text(issuer.receipt("ann", [graded("ann")]))
+    assert not verify(path).known_key
+    with pytest.raises(BadInputError, match="signed by another key"):
+        verify(path, out / "receipts" / "public.pem")
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{}", "[]", "null", '{"body": {}, "public_key": "", "signature": ""}', "[" * 9_999]
+)
+def test_what_is_no_receipt_is_told(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "receipt.json"
+    path.write_text(text)
+    with pytest.raises(BadInputError, match="not a receipt"):
+        verify(path)
+
+
+def test_the_signing_key_is_kept_and_only_its_owner_reads_it(tmp_path: Path) -> None:
+    path = tmp_path / "signing.key"
+    first = signing_key(path)
+    assert path.stat().st_mode & 0o077 == 0
+    body = canonical({"a": 1})
+    assert signing_key(path).sign(body) == first.sign(body)
+    path.write_text("no key")
+    with pytest.raises(BadInputError, match="no Ed25519 private key"):
+        signing_key(path)
+
+
+def test_verify_tells_a_notebook_that_was_not_the_one_graded(out: Path, tmp_path: Path) -> None:
+    (tmp_path / f"{M2}.ipynb").write_text("another one")
+    command = [sys.executable, "-m", "grader", "verify", str(out / "receipts" / "ann.json")]
+    good = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (good.returncode, "2 of 2" in good.stdout) == (0, True)
+    assert "anyone can sign with a key of their own" in good.stdout
+    key = ["--key", str(out / "receipts" / "public.pem"), "--notebooks", str(tmp_path)]
+    other = subprocess.run([*command, *key], capture_output=True, text=True, check=False)
+    assert other.returncode == 1
+    assert "is not the notebook that was graded" in other.stdout
+
+
+# ---------------------------------------------------------------- changes
+
+
+def test_a_second_grading_says_who_changed_and_by_how_much(out: Path) -> None:
+    before = open_before(out)
+    now = [graded("Łukasz /x", Outcome.FAILED), graded("ann"), graded("new")]
+    assert changes(now, before) == [
+        ("Łukasz /x", M2, "2", "0", "-2", "known_shapes: PASSED -> FAILED")
+    ]
+    assert gone(now, before) == []
+    assert gone(now[1:], before) == ["Łukasz /x"]
+
+
+def test_another_notebook_is_a_change_and_a_broken_grade_is_no_number(out: Path) -> None:
+    before = open_before(out)
+    now = [graded("ann", notebook="bb"), graded("Łukasz /x", Outcome.BROKEN)]
+    assert changes(now, before) == [
+        ("ann", M2, "2", "2", "+0", "another notebook"),
+        ("Łukasz /x", M2, "2", "", "", "known_shapes: PASSED -> BROKEN"),
+    ]
+
+
+def test_a_check_that_was_not_there_is_named(out: Path) -> None:
+    one = graded("ann")
+    more = replace(one.report.checks[0], name="new_check")
+    now = replace(one, report=replace(one.report, checks=(*one.report.checks, more)))
+    ((*_, what),) = changes([now], open_before(out))
+    assert what == "new_check: not there -> PASSED"
+
+
+def test_a_folder_without_grades_cannot_be_compared_with(tmp_path: Path) -> None:
+    with pytest.raises(BadInputError, match="holds no grades"):
+        open_before(tmp_path)
