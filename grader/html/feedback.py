@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
 from grader import __version__
+from grader.classroom import Graded, Reason
 from grader.html.charts import bullet
 from grader.html.code import MAX_ERROR, ShownCell, shown_cells
 from grader.html.page import fill
-from grader.html.reasons import Told, told
+from grader.html.reasons import REASONS, Told
 from grader.html.scale import Scale
 from grader.html.visible import shorten
 from grader.notebook import Notebook
 from grader.report import CheckReport, MilestoneReport, Outcome, Report, shown_points, total
-
-if TYPE_CHECKING:  # classroom writes these pages: it may import this module
-    from grader.classroom import Graded
 
 COURSE = "KV Capacity"
 MAX_TEXT = 4_000  # characters of a hint or a sentence
@@ -92,9 +89,7 @@ def feedback_page(
     `notebooks` are those that could be read, by milestone; it may lack any. What the page tells of
     a hidden split is what the reports tell.
     """
-    sections = [
-        _section(one.report, str(one.reason), notebooks.get(one.hand_in.slug)) for one in graded
-    ]
+    sections = [_section(one.report, one.reason, notebooks.get(one.hand_in.slug)) for one in graded]
     reports = [one.report for one in graded]
     return _page(student, reports, sections, split_id=split_id, public=public, title=title)
 
@@ -110,12 +105,14 @@ def report_page(report: Report, notebooks: Mapping[str, Notebook], *, title: str
     )
 
 
-def _reason(report: MilestoneReport) -> str:
+def _reason(report: MilestoneReport) -> Reason:
     if report.count(Outcome.BROKEN):
-        return "broken"
+        return Reason.BROKEN
     if report.unreadable is not None:
-        return "unreadable"
-    return "graded" if report.stop is None else "stopped"
+        return Reason.UNREADABLE
+    if report.stop is None:
+        return Reason.GRADED
+    return Reason.LIMIT if report.stop.by_bound else Reason.ENDED
 
 
 def _page(
@@ -142,7 +139,7 @@ def _page(
     )
 
 
-def _section(report: MilestoneReport, reason: str, notebook: Notebook | None) -> Section:
+def _section(report: MilestoneReport, reason: Reason, notebook: Notebook | None) -> Section:
     cells, more = ([], 0) if notebook is None else shown_cells(notebook, report)
     shown = {cell.index for cell in cells}
     hints = {check.hint for check in report.checks}
@@ -154,12 +151,12 @@ def _section(report: MilestoneReport, reason: str, notebook: Notebook | None) ->
         points=shown_points(report.points),
         points_max=shown_points(report.points_max),
         share=None if report.points is None else report.points / max(report.points_max, 1e-9),
-        ending=None if reason == "graded" else told(reason),
+        ending=REASONS.get(reason),
         said=shorten(said, MAX_TEXT),
         checks=tuple(_check(check, same) for check in report.checks),
         counts=_counts(report),
         same_hint="" if same == said else shorten(same, MAX_TEXT),
-        tried=reason not in ("missing", "unreadable"),
+        tried=reason not in (Reason.MISSING, Reason.UNREADABLE),
         cells=tuple(cell for cell in cells if not cell.given or cell.error is not None),
         given=tuple(cell for cell in cells if cell.given and cell.error is None),
         more_cells=more,

@@ -5,22 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from markupsafe import Markup
 
 from grader import __version__
+from grader.classroom import Graded, Reason
 from grader.html.charts import columns, shares, spread
 from grader.html.copies import ALIKE, FEWEST, RUN, NearCopies
 from grader.html.feedback import COURSE
 from grader.html.page import fill
-from grader.html.reasons import REASONS, Told, told
+from grader.html.reasons import REASONS, Told
 from grader.html.scale import Scale
 from grader.html.statistics import (
     FAIR_R,
     FEWEST_FOR_R,
-    RAN,
     CheckNumbers,
     MadeMistake,
     Measured,
@@ -34,14 +33,11 @@ from grader.html.visible import shorten
 from grader.judge import Mistake
 from grader.report import shown_points
 
-if TYPE_CHECKING:  # classroom writes these pages: it may import this module
-    from grader.classroom import Graded
-
 MAX_NAME = 80
 MAX_LISTED = 60  # students named in one list
 MAX_GROUPS = 100  # of near copies
 HEATS = 5
-NEEDS_A_LOOK = ("broken", "trap", "stopped", "unreadable")
+NEEDS_A_LOOK = (Reason.BROKEN, Reason.TRAP, Reason.LIMIT, Reason.ENDED, Reason.UNREADABLE)
 BINS = 20
 FIRST_MISTAKES = 15  # shown at once; the rest on demand
 
@@ -128,7 +124,7 @@ def class_page(
     the split by milestone: their hints stand beside their names. `stem`, where given, is the name
     of a student's file: names then lead to `feedback/<stem>.html` beside this page.
     """
-    results = [Result(one.hand_in.student, str(one.reason), one.report) for one in graded]
+    results = [Result(one.hand_in.student, one.reason, one.report) for one in graded]
     slugs = list(dict.fromkeys(one.report.milestone for one in results))
     students = list(dict.fromkeys(one.student for one in results))
     whole = totals(results)
@@ -146,7 +142,7 @@ def class_page(
         where="the public split" if public else f"split {split_id}",
         version=__version__,
         n_students=len(students),
-        n_handed_in=sum(one.reason != "missing" for one in results),
+        n_handed_in=sum(one.reason is not Reason.MISSING for one in results),
         n_hand_ins=len(results),
         mean=f"{sum(known) / len(known):.1f}" if known else "-",
         middle=f"{median(known):g}" if known else "-",
@@ -155,7 +151,7 @@ def class_page(
         histogram=_histogram(known, points_max),
         milestones=[_milestone(slug, results) for slug in slugs],
         looks=[
-            (told(reason), [one for one in results if one.reason == reason])
+            (REASONS[reason], [one for one in results if one.reason is reason])
             for reason in NEEDS_A_LOOK
         ],
         notes={(one.student, one.report.milestone): one.report.note for one in results},
@@ -176,7 +172,7 @@ def class_page(
         fewest=FEWEST,
         slugs=slugs,
         rows=_rows(results, students, slugs, whole, stem),
-        endings=[one for code, one in REASONS.items() if code != "graded"],
+        endings=list(REASONS.values()),
     )
 
 
@@ -192,7 +188,7 @@ def _said(one: Result) -> str:
         return shorten(one.report.stop.why, 300)
     if one.report.unreadable is not None:
         return shorten(one.report.unreadable, 300)
-    if one.reason == "broken":
+    if one.reason is Reason.BROKEN:
         return shorten(next((c.hint for c in one.report.checks if c.points is None), ""), 300)
     return ""
 
@@ -210,7 +206,7 @@ def _histogram(points: Sequence[float], points_max: float) -> tuple[Markup, list
 
 def _milestone(slug: str, results: Sequence[Result]) -> MilestoneNumbers:
     here = [one for one in results if one.report.milestone == slug]
-    came = [one for one in here if one.reason != "missing"]
+    came = [one for one in here if one.reason is not Reason.MISSING]
     points = [one.report.points for one in came if one.report.points is not None]
     most = here[0].report.points_max
     full = sum(one >= most for one in points)
@@ -230,7 +226,7 @@ def _milestone(slug: str, results: Sequence[Result]) -> MilestoneNumbers:
                 ("is-failed", "no points", none),
             ]
         ),
-        missing=_named([one.student for one in here if one.reason == "missing"]),
+        missing=_named([one.student for one in here if one.reason is Reason.MISSING]),
     )
 
 
@@ -295,7 +291,7 @@ def _rows(
     return [
         Row(
             shorten(student, MAX_NAME),
-            f"feedback/{quote(stem(student), safe='')}.html" if stem else "",
+            _address(stem(student)) if stem else "",
             shown_points(whole[student]),
             tuple(_cell(by_place.get((student, slug))) for slug in slugs),
         )
@@ -303,14 +299,17 @@ def _rows(
     ]
 
 
+def _address(stem: str) -> str:
+    """Return where a student's page lies, whatever the name: beside this page and nowhere else."""
+    return f"feedback/{quote(stem, safe='', errors='replace')}.html"
+
+
 def _cell(one: Result | None) -> Cell:
     if one is None:
         return Cell("", "none", None)
-    ending = None if one.reason == "graded" else told(one.reason)
+    ending = REASONS.get(one.reason)
     points, most = one.report.points, one.report.points_max
-    if points is None or one.reason in ("missing", "unreadable"):
+    if points is None or one.reason in (Reason.MISSING, Reason.UNREADABLE):
         return Cell("", "none", ending)
     heat = min(HEATS, round(points / max(most, 1e-9) * HEATS))
-    return Cell(
-        shown_points(points), f"h{heat}", ending if one.reason not in RAN - {"stopped"} else None
-    )
+    return Cell(shown_points(points), f"h{heat}", ending)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from grader.classroom import Reason
+
 
 @dataclass(frozen=True)
 class Told:
@@ -16,33 +18,32 @@ class Told:
 
 
 REASONS = {
-    "graded": Told("graded", "", "", ""),
-    "missing": Told(
+    Reason.MISSING: Told(
         "not handed in", "–", "skipped", "Nothing was handed in for this milestone."
     ),
-    "unreadable": Told(
+    Reason.UNREADABLE: Told(
         "unreadable", "?", "failed",
-        "A file was handed in, but it is not a notebook that can be read, so none of its checks "
-        "could be tried.",
+        "What was handed in is not a notebook that can be read, so no check could be tried.",
     ),
-    "stopped": Told(
+    Reason.LIMIT: Told(
         "stopped", "■", "failed",
-        "The notebook was stopped before its end. What it had answered until then was judged; "
-        "the rest counts as not answered.",
+        "The notebook passed a bound on time, memory, processes or output, and was stopped there. "
+        "What it had answered by then was judged; the rest counts as not answered.",
     ),
-    "trap": Told(
+    Reason.ENDED: Told(
+        "ended early", "□", "failed",
+        "The notebook ended its own process before it was asked everything. What it had answered "
+        "by then was judged; the rest counts as not answered.",
+    ),
+    Reason.TRAP: Told(
         "trap", "▲", "failed",
         "Predictions follow a label file that holds no real labels and was left in the room as a "
         "trap. Your instructor will talk to you about it.",
     ),
-    "broken": Told(
+    Reason.BROKEN: Told(
         "not graded", "!", "broken",
         "The grader or its machine failed here. This is not your fault and costs no points: it "
         "will be graded again.",
     ),
 }  # fmt: skip
-
-
-def told(reason: str) -> Told:
-    """Return a reason in words; one that is new here is told by its code alone."""
-    return REASONS.get(reason) or Told(reason, "?", "skipped", "")
+"""Every ending but the usual one."""

@@ -9,11 +9,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from grader.classroom import Reason
 from grader.report import CheckReport, MilestoneReport, Outcome
 
 FEWEST_FOR_R = 20  # below this a correlation says nothing of a check
 FAIR_R = 0.3  # from here on test makers call a question's correlation with the rest fair
-RAN = frozenset({"graded", "stopped"})  # what a check says of other endings is not the student's
+RAN = (
+    Reason.GRADED,
+    Reason.LIMIT,
+    Reason.ENDED,
+)  # what a check says of other endings is not the student's
 
 
 @dataclass(frozen=True)
@@ -21,7 +26,7 @@ class Result:
     """One student's hand-in for one milestone, and how it ended."""
 
     student: str
-    reason: str
+    reason: Reason
     report: MilestoneReport
 
 

@@ -10,13 +10,13 @@ from collections.abc import Iterator
 # whatever it holds. A string without its end ends with its line, or with the code.
 _ASIDE = r"""
     (?P<comment>\#[^\n]*+)
-  | (?P<string>(?i:[rbuf]|rb|br|rf|fr)?+
+  | (?P<string>(?i:rb|br|rf|fr|[rbuf])?+
         (?:\"\"\"(?:[^"\\]|\\.|"(?!""))*+(?:\"\"\"|\\?\Z)
          | '''(?:[^'\\]|\\.|'(?!''))*+(?:'''|\\?\Z)
          | "(?:[^"\\\n]|\\.)*+(?:"|(?=\n)|\\?\Z)
          | '(?:[^'\\\n]|\\.)*+(?:'|(?=\n)|\\?\Z)))
 """
-_WORD = r"[^\W\d]\w*+|(?:\d|\.\d)[\w.]*+"
+_WORD = r"[^\W\d]\w*+|(?:\d|\.\d)(?:[eE][+-]\d|[\w.])*+"
 _ASIDES = re.compile(_ASIDE, re.VERBOSE | re.DOTALL)
 _WORDS = re.compile(rf"{_WORD}|\S")
 _TOKENS = re.compile(

@@ -1,0 +1,126 @@
+"""Pages to test: a student of every ending, a class of those, and texts that try to be markup."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import milestones
+from grader.classroom import Graded, Reason
+from grader.handins import HandIn
+from grader.html import NearCopies, class_page, feedback_page
+from grader.notebook import Cell, Notebook
+from grader.report import CellError, CheckReport, MilestoneReport, Outcome, Stop
+
+M1, M2, M3, M4, M5, M6, M7 = milestones.SLUGS
+PLAIN = "plain"
+
+RUN = "window.pwned=(window.pwned||0)+1"
+HOSTILE = {
+    "script": f"<script>{RUN}</script>",
+    "handler": f"\"><img src=x onerror='{RUN}'>",
+    "svg": f"<svg onload={RUN}><a xlink:href='javascript:{RUN}'>x</a></svg>",
+    "style": f"</style><script>{RUN}</script><style>*{{display:none}}",
+    "title": f"</title></textarea></details></summary></pre></main><script>{RUN}</script>",
+    "attribute": f"' onmouseover='{RUN}' x=\" onfocus=\"{RUN}\" autofocus",
+    "address": f"javascript:{RUN}",
+    "comment": "<!-- <![CDATA[ ]]> -->",
+    "frame": "<iframe src=https://example.test/></iframe><link rel=stylesheet href=//x.test>",
+    "refresh": "<meta http-equiv=refresh content='0;url=https://example.test/'>",
+    "template": "{{ 7 * 7 }}{% raise %}{# x #}${1}%s{0}",
+    "entity": "&lt;script&gt;&#60;b&#62;&amp;&nbsp;",
+    "bidi": "user\u202e\u2066 code \u2069\u2067 \u200f\u061c",
+    "controls": "a\0b\x1b[31mc\x7fd\x85e\ufefff\u2028g\u200bh\u00adi\ufffej\U000e0041",
+    "surrogates": "a\ud800b\udfff",
+    "marks": "a" + "\u0301" * 500,
+    "name": "x" * 5_000,
+    "wide": "W" * 300 + " " + "\ufdfd" * 40,
+}  # fmt: skip
+
+
+def check(
+    outcome: Outcome = Outcome.PASSED,
+    *,
+    name: str = "first",
+    sentence: str = "The first check.",
+    points: float | None = 2.0,
+    figure: float | None = None,
+    bar: float | None = None,
+    hint: str = "",
+    mistake: str = "",
+) -> CheckReport:
+    """Return a check of 2 points."""
+    earned = {Outcome.PASSED: points, Outcome.BROKEN: None}.get(outcome, 0.0)
+    return CheckReport(name, sentence, outcome, earned, 2.0, figure, bar, hint, mistake)
+
+
+def report(slug: str, *checks: CheckReport) -> MilestoneReport:
+    """Return a milestone's report."""
+    return MilestoneReport(slug, milestones.load(slug).title, "0" * 64, checks or (check(),))
+
+
+def graded(student: str, report: MilestoneReport, reason: Reason = Reason.GRADED) -> Graded:
+    """Return a hand-in that came to this report."""
+    return Graded(HandIn(student, report.milestone), report, reason)
+
+
+def notebook(*sources: str) -> Notebook:
+    """Return a notebook of code cells."""
+    cells = tuple(Cell(index, source) for index, source in enumerate(sources))
+    return Notebook(sha256="0" * 64, cells=cells)
+
+
+def one_of_each(text: str = PLAIN, student: str = "ann") -> list[Graded]:
+    """Return a student's seven hand-ins, one of each ending, with `text` wherever one can be."""
+    failed = check(Outcome.FAILED, hint=text, mistake="one_too_many")
+    waits = check(
+        Outcome.SKIPPED, name="second", sentence="The second check.", hint=f"Waits {text}"
+    )
+    good = check(name="figure", sentence="A figure.", figure=0.05, bar=0.062)
+    near = CheckReport(
+        "near", "Nearly at its `bar`.", Outcome.FAILED, 1.0, 2.0, 0.07, 0.062, f"0.07 {text}"
+    )
+    far = check(Outcome.FAILED, name="far", sentence="An R².", figure=-3.0, bar=0.97, hint=text)
+    broken = check(Outcome.BROKEN, hint=f"The grader failed {text}")
+    raised = (CellError(0, text), CellError(9, text), CellError(1, f"X: {text}"))
+    return [
+        graded(student, replace(report(M1, failed, waits, good, near, far), cells=raised)),
+        graded(student, report(M2)),
+        graded(
+            student,
+            replace(report(M3, check(Outcome.FAILED, hint=text)), unreadable=text),
+            Reason.UNREADABLE,
+        ),
+        graded(
+            student,
+            replace(
+                report(M4, failed, waits),
+                stop=Stop(text, by_bound=True),
+                cells=(CellError(1, text, stopped=True),),
+            ),
+            Reason.LIMIT,
+        ),
+        graded(student, replace(report(M5, failed), stop=Stop(text, False)), Reason.ENDED),
+        graded(student, replace(report(M6, failed), note=f"secret note {text}"), Reason.TRAP),
+        graded(student, report(M7, broken, broken), Reason.BROKEN),
+    ]
+
+
+def feedback(text: str = PLAIN, student: str = "ann") -> str:
+    """Return the page of `one_of_each`; all code is `text` as well."""
+    code = notebook(f"def profile_runs(runs):\n    x = '''{text}'''  # {text}", text, f"# {text}")
+    notebooks = {slug: code for slug in milestones.SLUGS if slug != M3}
+    return feedback_page(
+        student, one_of_each(text, student), notebooks, split_id=text, public=False
+    )
+
+
+def overview(text: str = PLAIN, student: str = "ann") -> str:
+    """Return the page of a class of three, one of them with no notebook at all."""
+    nothing = replace(report(M1, check(Outcome.FAILED)), unreadable="Nothing was handed in.")
+    hand_ins = [
+        *one_of_each(text, student),
+        *one_of_each(text, "bob"),
+        graded(f"other {student}", nothing, Reason.MISSING),
+    ]
+    copies = [NearCopies(M2, (student, "bob"), 0.93, 100)]
+    return class_page(hand_ins, split_id=text, copies=copies, stem=lambda name: name[:100])
