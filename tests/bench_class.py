@@ -11,13 +11,20 @@ from __future__ import annotations
 
 import argparse
 import os
+import statistics
 import tempfile
+import time
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
 
+from grader.hosts import walled_host
+from grader.limits import Limits
+from grader.places import Places
+from grader.room import open_room
+from solutions.lesson import ROOT
 from tests.bench import Cost, measure
-from tests.cpu_clock import COUNTS_ALL
+from tests.cpu_clock import COUNTS_ALL, cpu_s
 from tests.peers import (
     MISTAKE,
     OURS,
@@ -34,6 +41,7 @@ from tests.peers import (
 )
 
 GOALS = {"nbgrader autograde": 10, "otter run": 25}  # their wall seconds a hand-in over ours
+ROOMS, ROOM_WALL_S, ROOM_CPU_S = 60, 0.15, 0.1  # rooms opened, and the goals for each
 PART = 6  # of the class, one hand-in goes to a grader that takes a command a notebook
 FEW = 2  # hand-ins of a second, small class, to tell what starts a command from what grades
 
@@ -47,8 +55,22 @@ class Timing:
 
 
 def room_cost() -> str:
-    """Say what a warm room costs."""
-    return "not measured yet"
+    """Say what a walled room costs beyond a notebook's own cells: opened, and closed at once."""
+    places = Places(ROOT / "data", ROOT / "data" / "public_split" / "questions")
+    with walled_host() as host:
+        walls, before = [], cpu_s()
+        for _ in range(ROOMS):
+            started = time.perf_counter()
+            with open_room(places, Limits(), host=host):
+                pass
+            walls.append(time.perf_counter() - started)
+        cpu_each = (cpu_s() - before) / ROOMS
+    wall, most = statistics.median(walls), max(walls)
+    kept = "reached" if wall <= ROOM_WALL_S and cpu_each <= ROOM_CPU_S else "missed"
+    return (
+        f"{wall:.3f} s wall (median of {ROOMS}, at most {most:.3f}) and {cpu_each:.3f} s CPU; goal "
+        f"{ROOM_WALL_S} and {ROOM_CPU_S}: {kept}"
+    )
 
 
 def grade(exam: Exam, grader: Grader, folder: Path, hand_ins: dict[str, str]) -> Timing:
@@ -120,8 +142,8 @@ def print_marginal(few: dict[Grader, list[Timing]], whole: dict[Grader, list[Tim
 def main() -> None:
     """Warm up and check every grader, time them in turn, and print the table."""
     parser = argparse.ArgumentParser("python -m tests.bench_class", description=__doc__)
-    parser.add_argument("--hand-ins", type=int, default=24)
-    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--hand-ins", type=int, default=48)
+    parser.add_argument("--rounds", type=int, default=1)
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         place = Path(temporary)
