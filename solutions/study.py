@@ -100,6 +100,7 @@ def resume(path: Path, header: Line) -> dict[int, Line]:
         BadInputError: the file is no study, or not this one.
     """
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         content = path.read_bytes() if path.exists() else b""
         whole = content[: content.rfind(b"\n") + 1]
         if len(whole) < len(content):

@@ -10,6 +10,7 @@ import pytest
 
 from grader.errors import BadInputError
 from milestones.runs import COLUMNS
+from solutions import convert as convert_module
 from solutions.convert import catalog_gpu, catalog_model, convert, find_columns, kept, main
 from solutions.instructor_runs import read_runs
 from solutions.lesson import ROOT
@@ -193,6 +194,18 @@ def test_a_mapping_that_names_nothing_is_refused(mapped: dict[str, str], sentenc
 )
 def test_a_model_is_known_by_its_id_and_never_by_a_near_miss(name: str, ours: str | None) -> None:
     assert catalog_model(name) == ours
+
+
+def test_a_name_without_its_version_is_no_model_where_the_catalog_has_two(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for versions, ours in (
+        (["tiny-1b-v0.1"], "tiny-1b-v0.1"),
+        (["tiny-1b-v1", "tiny-1b-v2"], None),
+    ):
+        models = pd.DataFrame(index=pd.Index(versions, name="model"))
+        monkeypatch.setattr(convert_module, "_models", lambda models=models: models)
+        assert catalog_model("acme/Tiny-1B") == ours
 
 
 @pytest.mark.parametrize(

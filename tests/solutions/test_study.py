@@ -100,6 +100,9 @@ def test_a_study_that_was_killed_runs_only_what_is_missing(
     assert study(path, 6, "s") == whole
     assert sorted(quick) == sorted(set(range(6)) - done)
     assert len(path.read_bytes().splitlines()) == 7
+    quick.clear()
+    assert study(path, 6, "s") == whole
+    assert quick == []
 
 
 def test_a_finished_study_grows_to_more_seeds_and_keeps_its_own(
@@ -290,10 +293,13 @@ def test_the_table_has_a_row_a_draw_and_says_why_one_was_refused(tmp_path: Path)
 
 
 def test_the_summary_names_a_reason_once_whatever_its_figures() -> None:
-    fault = "m5: the reference is only 9.{}% inside the bar of step_error (0.081{} against 0.09)"
+    fault = (
+        "m5_roofline: the reference is only 9.{}% inside the bar of step_error (0.081{} of 0.09)"
+    )
     lines = [line(i, drawn(fault.format(i, i)), drawn()) for i in range(3)]
     (told,) = [text for text in summary(tally(lines), lines) if "Refused" in text]
-    assert "Refused 3 times" in told
+    why = "m5_roofline: the reference is only ... inside the bar of step_error"
+    assert told.strip() == f"Refused 3 times: {why}"
 
 
 @pytest.mark.parametrize(
