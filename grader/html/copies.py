@@ -37,7 +37,7 @@ PERMUTATIONS = BANDS * ROWS
 FACTORS = np.array([pow(0x9E3779B97F4A7C15, k, 2**64) for k in range(RUN)], dtype=np.uint64)
 MAX_SOURCE = 200_000  # characters of a notebook that are compared
 MAX_COMPARED = 50  # candidates looked at for one notebook: keeps the work linear in any class
-FENCE = re.compile(r"^```(?:python|py)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+FENCE = re.compile(r"^```\w*\n(.*?)^```", re.DOTALL | re.MULTILINE)
 OWN_NAMES = frozenset(dir(builtins)) | frozenset(keyword.kwlist)
 Runs = NDArray[np.uint64]
 """Hashes of runs of tokens, sorted, each once."""
