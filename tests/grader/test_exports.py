@@ -35,7 +35,7 @@ from grader.gradebook.github import result, workflow
 from grader.gradebook.roster import Roster, read_roster
 from grader.gradebook.rules import Due, Late, MilestoneTable, Rules, rules_of
 from grader.gradebook.standings import standings, strangers
-from grader.gradebook_cli import gradebook
+from grader.gradebook_cli import FORMATS, gradebook
 from grader.present import as_json
 from grader.report import Report
 from tests.grader.gradebook import M2, M7, MONDAY, a_class, graded, missing, write
@@ -547,3 +547,11 @@ def test_weights_and_extra_credit_reach_the_total(book: Book) -> None:
     )
     (standing,) = standings(read_class(book), replace(rules))
     assert (standing.total.points, standing.total.points_max) == (Decimal(92), Decimal(100))
+
+
+def test_the_page_on_exports_names_every_format_and_command(course: Path) -> None:
+    page = (course / "docs" / "exports.md").read_text(encoding="utf-8")
+    for name in FORMATS:
+        assert f"| `{name}`" in page, name
+    for name, command in gradebook.commands.items():
+        assert command.hidden or f"grader gradebook {name} " in page, name

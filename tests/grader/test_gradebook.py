@@ -30,6 +30,7 @@ from grader.gradebook.book import (
     override,
     read_class,
     record,
+    record_class,
     settle,
 )
 from grader.gradebook.points import final_points
@@ -58,6 +59,19 @@ def test_books_filled_in_another_order_end_in_the_same_bytes(tmp_path: Path) -> 
     twice = settled(tmp_path / "twice.sqlite", [*items[::2], *items[1::2], *items])
     assert forward == backward == twice
     assert settled(tmp_path / "other.sqlite", items[:-1]) != forward
+
+
+def test_a_class_that_is_recorded_again_after_a_kill_ends_in_the_same_bytes(tmp_path: Path) -> None:
+    class_ = [one for one, _ in a_class()]
+    with open_book(tmp_path / "killed.sqlite", create=True) as book:
+        for one in class_[5:9]:  # as far as it came
+            record(book, one, split_id=SPLIT, walled=True)
+    for name in ("killed.sqlite", "undisturbed.sqlite"):
+        record_class(tmp_path / name, class_, split_id=SPLIT, walled=True)
+    killed, undisturbed = (
+        (tmp_path / name).read_bytes() for name in ("killed.sqlite", "undisturbed.sqlite")
+    )
+    assert killed == undisturbed
 
 
 def test_a_book_that_is_settled_again_keeps_its_bytes(tmp_path: Path) -> None:
