@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from decimal import Decimal
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -433,13 +434,24 @@ def override(
             raise BadInputError(
                 f"{student} {milestone}: was overridden at this very moment; try again"
             ) from None
-    return f"{student} {milestone}{' ' + part if part else ''}: {before} -> {after}"
+        maximum = session.scalars(
+            select(CheckRow.points_max).filter_by(
+                student=student, milestone=milestone, check_name=part
+            )
+            if part
+            else select(GradingRow.points_max).filter_by(student=student, milestone=milestone)
+        ).first()
+    above = points is not None and maximum is not None and float(points) > maximum
+    remark = f" (more than the maximum of {maximum:g})" if above else ""
+    return f"{student} {milestone}{' ' + part if part else ''}: {before} -> {after}{remark}"
 
 
 def _known_student(session: Session, student: str) -> None:
     if session.get(Student, student) is None:
+        near = get_close_matches(student, session.scalars(select(Student.student)).all(), n=1)
+        hint = f" (there is {near[0]!r})" if near else ""
         raise BadInputError(
-            f"there is no student {student!r} in the gradebook; nothing was changed"
+            f"there is no student {student!r} in the gradebook{hint}; nothing was changed"
         )
 
 

@@ -24,6 +24,7 @@ from grader.gradebook.book import Book
 from grader.gradebook.points import shown
 from grader.gradebook.tables import CriterionRow, EventRow, ManualRow, Student
 from grader.outputs import FORMULA_STARTS
+from grader.trouble import printable
 
 POINTS = ("student", "criterion", "points", "comment", "author")
 RUBRIC = ("criterion", "points_max", "sentence")
@@ -176,7 +177,7 @@ def _csv_rows(
     if lacking or strange or len(set(header)) < len(header):
         raise BadInputError(
             f"{path}: its first row must name the columns {', '.join(columns)}; "
-            f"it names {', '.join(header) or 'nothing'}"
+            f"it names {printable(', '.join(header))[:200] or 'nothing'}"
         )
     rows, faults = [], []
     number = 1  # as a spreadsheet counts rows, whose cells may hold several lines

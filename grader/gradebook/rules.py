@@ -27,6 +27,7 @@ from pydantic_core import ErrorDetails
 
 import milestones
 from grader.errors import BadInputError
+from grader.trouble import printable
 
 # ---------------------------------------------------------------- what a file may say
 
@@ -361,7 +362,7 @@ def _sentence(name: str, error: ErrorDetails) -> str:
         said = "is missing"
     else:
         said = f"{error['msg'][:1].lower()}{error['msg'][1:]} (it is {given!r})"
-    return f"{name}: {key}: {said}"
+    return f"{name}: {printable(key)}: {said}"
 
 
 def example() -> str:

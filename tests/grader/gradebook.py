@@ -71,6 +71,9 @@ def a_class() -> list[Item]:
             points = [float(attempt), 10 / 3, None if number == 3 and attempt == 1 else 2.5]
             when = MONDAY + timedelta(days=attempt, seconds=number)
             items.append((graded(student, points, notebook=f"{student} {attempt}"), when))
+    # the same notebook, at two runs: once the machine broke
+    items.append((graded("ann", [None, 10 / 3, 2.5], notebook="ann 0"), MONDAY))
+    items.append((graded("Ann", [1.0, 2.0, 3.0]), None))
     items.append((missing("zoe"), None))
     return items
 

@@ -135,17 +135,6 @@ def test_what_a_notebook_prints_is_not_in_its_result(
     assert "TRUTH" not in json.dumps(found.model_dump())
 
 
-def test_a_submission_without_a_notebook_earns_nothing_and_is_told_what_to_hand_in(
-    autograder: Path, walled: Host
-) -> None:
-    assert walled.walled
-    assert run(autograder).returncode == 0
-    found = results(autograder)
-    assert found.score == 0
-    assert found.output is not None
-    assert "No notebook was found; hand in any of m1_profile_runs.ipynb" in found.output
-
-
 def test_a_split_that_was_damaged_on_the_way_leaves_no_result(autograder: Path) -> None:
     shutil.copyfile(solved_path(M2), autograder / "submission" / f"{M2}.ipynb")
     victim = next((autograder / "source" / "split" / "truth").rglob("*.*"))
@@ -181,6 +170,17 @@ def test_without_a_boundary_only_trusted_submissions_are_graded_and_it_is_said(
     else:
         assert "make the zip with --trust-submissions" in said
         assert list((autograder / "results").iterdir()) == []
+
+
+def test_a_submission_without_a_notebook_earns_nothing_and_is_told_what_to_hand_in(
+    autograder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("grader.hosts._open_warm", _no_boundary)
+    assert on_gradescope.main([str(autograder), "--trust-submissions"]) == 0
+    found = results(autograder)
+    assert found.score == 0
+    assert found.output is not None
+    assert "No notebook was found; hand in any of m1_profile_runs.ipynb" in found.output
 
 
 def test_notebooks_are_found_by_name_once_each_and_never_through_a_link(tmp_path: Path) -> None:
