@@ -190,7 +190,7 @@ def open_warm() -> Iterator[WarmHost]:
 PROBE = """
 import os, subprocess, sys, numpy
 open(numpy.__file__).close()
-subprocess.run([sys.executable, "-c", "import pandas"], check=True)
+subprocess.run([sys.executable, "-c", "import json"], check=True)
 assert not os.path.exists({secret!r}), "the grader's own folder can be seen"
 assert len([name for name in os.listdir("/proc") if name.isdigit()]) < 9, "other processes"
 """
