@@ -23,13 +23,13 @@ R2_BAR = 0.97  # the contract's; a sound traffic model has 0.98
 WEIGHTS, KV = range(2)
 
 
-@check(points=1.5, topics=["features"])
+@check(points=1.5, topics=["features"], reads=[WEIGHTS])
 def weight_bytes(answers: Answers, truth: Files) -> Verdict:
     """`weight_bytes` is what a step reads of the weights: every parameter once, in bytes."""
     return _column(answers.by_id["features"], WEIGHTS, _traffic(truth)["weight_bytes"])
 
 
-@check(points=2.5, topics=["features"])
+@check(points=2.5, topics=["features"], reads=[KV])
 def kv_bytes_read(answers: Answers, truth: Files) -> Verdict:
     """`kv_bytes_read` is what a step reads of the cache: that of the whole batch, in bytes."""
     return _column(answers.by_id["features"], KV, _traffic(truth)["kv_bytes_read"])
