@@ -44,13 +44,6 @@ class Attempt:
         known = [check.points for check in self.checks if check.points is not None]
         return sum(known, Decimal(0)) if len(known) == len(self.checks) else None
 
-    @property
-    def at_most(self) -> Decimal:
-        """What its checks earned, with full points for those that are not known."""
-        return sum(
-            (c.points_max if c.points is None else c.points for c in self.checks), Decimal(0)
-        )
-
 
 @dataclass(frozen=True)
 class Override:

@@ -37,7 +37,7 @@ from grader.gradebook.rules import Due, Late, MilestoneTable, Rules, rules_of
 from grader.gradebook.standings import standings, strangers
 from grader.gradebook_cli import FORMATS, gradebook
 from grader.present import as_json
-from grader.report import Report
+from grader.report import Outcome, Report
 from tests.grader.gradebook import M2, M7, MONDAY, a_class, graded, missing, write
 
 CANVAS = (
@@ -433,7 +433,10 @@ def test_every_result_that_the_reporter_asks_for_is_given_it() -> None:
 
 def test_the_reporter_adds_up_the_points_of_every_check(tmp_path: Path) -> None:
     file = tmp_path / "report.json"
-    file.write_text(as_json(Report("public", True, (half("ann").report,))))
+    report = half("ann").report
+    half_way = replace(report.checks[1], outcome=Outcome.FAILED)  # between its bar and the next
+    report = replace(report, checks=(report.checks[0], half_way, report.checks[2]))
+    file.write_text(as_json(Report("public", True, (report,))))
     run = CliRunner().invoke(gradebook, ["github-result", str(file)])
     name, _, encoded = run.output.strip().partition("=")
     assert name == "result"
@@ -441,7 +444,7 @@ def test_the_reporter_adds_up_the_points_of_every_check(tmp_path: Path) -> None:
     # NotifyClassroom of the same action, src/notify-classroom.js
     assert given["max_score"] == 15
     assert sum(test["score"] for test in given["tests"]) == 7.5
-    assert [test["status"] for test in given["tests"]] == ["pass", "pass", "fail"]
+    assert [test["status"] for test in given["tests"]] == ["pass", "fail", "fail"]
     assert given["status"] == "fail"
 
 

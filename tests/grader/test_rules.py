@@ -255,7 +255,9 @@ def test_an_attempt_without_a_time_is_on_time_and_says_so() -> None:
 
 
 def test_a_broken_attempt_is_not_known_yet_and_never_zero() -> None:
-    final = final_points(entry(attempt(1, 5, None, 5)), due())
+    broken = attempt(1, 5, None, 5)
+    assert broken.points is None
+    final = final_points(entry(broken), due())
     assert final.points is None
     assert final.lines == ("not known yet: the grader broke on check_1",)
 
