@@ -94,13 +94,12 @@ def _coloured(text: str) -> Markup:
 
 
 def _bounded(source: str) -> Iterator[str]:
-    lines = source.replace("\r\n", "\n").split("\n")
-    while lines and not lines[-1].strip():
-        lines.pop()
-    for line in lines[:MAX_LINES]:
-        yield shorten(line, MAX_LINE)
-    if len(lines) > MAX_LINES:
-        yield f"⟨{len(lines) - MAX_LINES:,} more lines⟩"
+    lines = source.rstrip().split("\n", MAX_LINES)
+    beyond = lines.pop().count("\n") + 1 if len(lines) > MAX_LINES else 0
+    for line in lines:
+        yield shorten(line.removesuffix("\r"), MAX_LINE)
+    if beyond:
+        yield f"⟨{beyond:,} more lines⟩"
 
 
 def _spans(text: str) -> Iterator[Markup]:

@@ -140,6 +140,8 @@ def own_runs(slug: str, notebook: Notebook) -> Runs:
     given, given_cells = _given(slug)
     found, left = [], MAX_SOURCE
     for cell in notebook.cells:
+        if left <= 0:
+            break
         source = cell.source[:left]
         left -= len(source)
         if source.strip() not in given_cells:

@@ -19,6 +19,7 @@ from grader.notebook import Notebook
 from grader.report import CheckReport, MilestoneReport, Outcome, Report, shown_points, total
 
 COURSE = "KV Capacity"
+MAX_RAISED = 20  # errors in the list above the checks
 MAX_TEXT = 4_000  # characters of a hint or a sentence
 
 
@@ -73,6 +74,8 @@ class Section:
     more_cells: int
     raised: tuple[ShownCell, ...]
     lost_errors: tuple[tuple[int, str], ...]  # of cells that are not shown
+    n_raised: int
+    more_raised: int
 
 
 def feedback_page(
@@ -130,7 +133,7 @@ def _page(
         "feedback.html",
         student=shorten(student, 200),
         title=title,
-        where="the public split" if public else f"split {split_id}",
+        where="the public split" if public else f"split {shorten(split_id, 100)}",
         sections=sections,
         points=shown_points(total(report.points for report in known)),
         points_max=shown_points(sum(report.points_max for report in known)),
@@ -142,6 +145,9 @@ def _page(
 def _section(report: MilestoneReport, reason: Reason, notebook: Notebook | None) -> Section:
     cells, more = ([], 0) if notebook is None else shown_cells(notebook, report)
     shown = {cell.index for cell in cells}
+    errors = [error for error in report.cells if not error.stopped]
+    raised = [cell for cell in cells if cell.error is not None and not cell.error.stopped]
+    lost = [error for error in errors if error.cell not in shown]
     hints = {check.hint for check in report.checks}
     same = hints.pop() if len(hints) == 1 and len(report.checks) > 1 else ""
     said = _said(report)
@@ -152,7 +158,7 @@ def _section(report: MilestoneReport, reason: Reason, notebook: Notebook | None)
         points_max=shown_points(report.points_max),
         share=None if report.points is None else report.points / max(report.points_max, 1e-9),
         ending=REASONS.get(reason),
-        said=shorten(said, MAX_TEXT),
+        said="" if reason is Reason.MISSING else shorten(said, MAX_TEXT),
         checks=tuple(_check(check, same) for check in report.checks),
         counts=_counts(report),
         same_hint="" if same == said else shorten(same, MAX_TEXT),
@@ -160,12 +166,12 @@ def _section(report: MilestoneReport, reason: Reason, notebook: Notebook | None)
         cells=tuple(cell for cell in cells if not cell.given or cell.error is not None),
         given=tuple(cell for cell in cells if cell.given and cell.error is None),
         more_cells=more,
-        raised=tuple(cell for cell in cells if cell.error is not None and not cell.error.stopped),
+        raised=tuple(raised[:MAX_RAISED]),
         lost_errors=tuple(
-            (error.cell, shorten(error.error, MAX_ERROR))
-            for error in report.cells
-            if error.cell not in shown and not error.stopped
+            (error.cell, shorten(error.error, MAX_ERROR)) for error in lost[:MAX_RAISED]
         ),
+        n_raised=len(errors),
+        more_raised=len(raised[MAX_RAISED:]) + len(lost[MAX_RAISED:]),
     )
 
 

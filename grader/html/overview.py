@@ -139,7 +139,7 @@ def class_page(
     return fill(
         "class.html",
         title=title,
-        where="the public split" if public else f"split {split_id}",
+        where="the public split" if public else f"split {shorten(split_id, 100)}",
         version=__version__,
         n_students=len(students),
         n_handed_in=sum(one.reason is not Reason.MISSING for one in results),

@@ -33,6 +33,7 @@ HOSTILE = {
     "surrogates": "a\ud800b\udfff",
     "marks": "a" + "\u0301" * 500,
     "name": "x" * 5_000,
+    "long": f"<script>{RUN}</script>{'y' * 60}\n" * 400,
     "wide": "W" * 300 + " " + "\ufdfd" * 40,
 }  # fmt: skip
 

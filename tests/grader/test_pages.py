@@ -137,10 +137,14 @@ def test_a_huge_cell_is_cut_with_a_note(code: str) -> None:
     assert re.search(r"⟨[\d,]+ more (characters|lines)⟩", shown(text))
 
 
-def test_a_notebook_of_many_cells_is_cut_with_a_note() -> None:
+def test_a_notebook_of_many_cells_that_all_raise_is_cut_with_notes() -> None:
     book = {M1: notebook(*["x = 1"] * 5_000)}
-    text = feedback_page("ann", [graded("ann", report(M1))], book, split_id="s", public=True)
+    raised = replace(report(M1), cells=tuple(CellError(i, "E: x") for i in range(5_000)))
+    text = feedback_page("ann", [graded("ann", raised)], book, split_id="s", public=True)
     assert "4800 more cells are not shown" in text
+    assert "5000 cells raised an error" in shown(text)
+    assert "and 4960 more" in shown(text)
+    assert len(text) < 200_000
 
 
 @given(st.text() | st.text("\"'\\#rbf\n x1."))
