@@ -12,6 +12,7 @@ import io
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -22,6 +23,7 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
+import yaml
 from click.testing import CliRunner
 from junitparser import JUnitXml
 from pydantic import BaseModel, ConfigDict, model_validator
@@ -446,6 +448,35 @@ def test_the_reporter_adds_up_the_points_of_every_check(tmp_path: Path) -> None:
     assert sum(test["score"] for test in given["tests"]) == 7.5
     assert [test["status"] for test in given["tests"]] == ["pass", "fail", "fail"]
     assert given["status"] == "fail"
+
+
+def test_a_step_of_the_workflow_runs_as_it_is_written(tmp_path: Path, course: Path) -> None:
+    shutil.copytree(course / "data", tmp_path / "data")
+    (tmp_path / "notebooks").mkdir()
+    blank = course / "milestones" / M2 / "blank.ipynb"
+    shutil.copyfile(blank, tmp_path / "notebooks" / f"{M2}.ipynb")
+    shim = tmp_path / "bin" / "grader"
+    shim.parent.mkdir()
+    shim.write_text(
+        f'#!/bin/sh\nexport PYTHONPATH="{course}"\nif [ "$1" = gradebook ]; then shift; '
+        f'exec "{sys.executable}" -m grader.gradebook_cli "$@"; fi\n'
+        f'exec "{sys.executable}" -m grader "$@"\n'
+    )
+    shim.chmod(0o755)
+    content = yaml.safe_load(workflow([(M2, "KV bytes")]))
+    (step,) = [s for s in content["jobs"]["run-autograding-tests"]["steps"] if s.get("id") == M2]
+    output = tmp_path / "output"
+    run = subprocess.run(
+        ["bash", "-e", "-o", "pipefail", "-c", step["run"]],  # as GitHub's runner does
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+        env={**os.environ, "GITHUB_OUTPUT": str(output),
+             "PATH": f"{shim.parent}{os.pathsep}{os.environ['PATH']}"},
+    )  # fmt: skip
+    assert run.returncode == 0, run.stdout + run.stderr
+    name, _, encoded = output.read_text().strip().partition("=")
+    given = json.loads(base64.b64decode(encoded))
+    assert (name, given["status"], given["max_score"]) == ("result", "fail", 15)
+    assert sum(test["score"] for test in given["tests"]) == 0, "the blank notebook earns nothing"
 
 
 def test_a_check_that_broke_gives_the_reporter_nothing(tmp_path: Path) -> None:
