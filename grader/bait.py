@@ -48,7 +48,15 @@ class Bait:
             return report
         topics = {call.topic for call in taken}
         checks = tuple(
-            replace(judged, outcome=Outcome.FAILED, points=0.0, figure=None, bar=None, hint=TOLD)
+            replace(
+                judged,
+                outcome=Outcome.FAILED,
+                points=0.0,
+                figure=None,
+                bar=None,
+                hint=TOLD,
+                mistake="",
+            )
             if topics & set(check.topics)
             else judged
             for check, judged in zip(milestone.checks, report.checks, strict=True)

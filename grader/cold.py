@@ -87,6 +87,9 @@ class _ColdBody:
     def cpu_s(self) -> float:
         return total_cpu_s(self.family())
 
+    def sockets(self) -> int:
+        return 0  # it shares the machine's network, and the user's own rights
+
     def ending(self, timeout_s: float) -> int | None:
         try:
             return self._process.wait(timeout=timeout_s)

@@ -46,6 +46,9 @@ class Body(Protocol):
     def cpu_s(self) -> float:
         """Return the CPU seconds of all processes the room has had."""
 
+    def sockets(self) -> int:
+        """Return how many sockets the room has open; 0 where that cannot be told apart."""
+
     def ending(self, timeout_s: float) -> int | None:
         """Wait for the process's end: its exit code, minus a signal's number, None if it lives."""
 

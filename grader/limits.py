@@ -20,4 +20,5 @@ class Limits:
     disk_bytes: int = 2**30  # all files a walled notebook keeps at once; a plot is under 1 MB
     disk_files: int = 20_000  # a package that a notebook unpacks has a few thousand
     processes: int = 256  # threads count; joblib on 64 cores starts 64 processes of two threads
+    sockets: int = 256  # walled; each may hold 0.4 MB that no process is charged for
     open_files: int = 1_024  # what a login shell gets

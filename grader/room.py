@@ -220,6 +220,8 @@ class Room:
             return f"after {limits.idle_s:g} seconds of doing nothing"
         if len(family) > limits.processes:
             return f"at {limits.processes} processes"
+        if self._body.sockets() > limits.sockets:
+            return f"at {limits.sockets} sockets"
         if memory_bytes(family, limits.memory_bytes) > limits.memory_bytes:
             return f"at {limits.memory_bytes / 2**30:g} GiB of memory"
         if self._output_bytes > limits.output_bytes:

@@ -34,7 +34,7 @@ def test_the_bounds_it_states_are_those_that_hold(page: str) -> None:
     assert f"{limits.memory_bytes / 2**30:g} GiB of memory" in page
     assert f"{limits.disk_bytes / 2**30:g} GiB and {limits.disk_files:,} files" in page
     assert f"{limits.processes} processes and threads" in page
-    assert f"{limits.open_files:,} open files" in page
+    assert f"{limits.sockets} sockets; {limits.open_files:,} open files" in page
     assert limits.output_bytes // 2**20 == 200
     assert "200 MB of output" in page
     assert f"denies {len(DENIED)} system calls" in page

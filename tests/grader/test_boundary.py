@@ -331,3 +331,11 @@ def test_a_room_counts_the_cpu_of_children_that_nobody_waits_for(room: Room) -> 
     os.close(clock)
     assert room.run_cell(Cell(0, cell)) is None
     assert room._body.cpu_s() >= 2.0  # twenty children of a tenth each
+
+
+def test_memory_in_sockets_is_bounded_by_their_number(room: Room) -> None:
+    cell = (
+        "import socket, time\nkept = []\n"
+        "for _ in range(200): kept += socket.socketpair()\ntime.sleep(5)"
+    )
+    assert "at 256 sockets" in str(room.run_cell(Cell(0, cell)))
