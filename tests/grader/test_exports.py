@@ -96,7 +96,20 @@ def is_formula(cell: str) -> bool:
 def test_no_cell_of_any_table_is_a_formula_and_every_row_has_every_column(
     form: str, book: Book, tmp_path: Path
 ) -> None:
-    names = ["=1+1", "+1", "-1", "@SUM(1)", "\t=1", "\r=1", "a,b\n=1", 'q"=1', "ann", "小明"]
+    names = [
+        "=1+1",
+        "+1",
+        "-1",
+        "@SUM(1)",
+        "\t=1",
+        "\r=1",
+        "a,b\n=1",
+        'q"=1',
+        "ann",
+        "小明",
+        "\x0b=1",
+        "x\r=1",
+    ]
     write(book, [(half(name), MONDAY) for name in names])
     override(book, "ann", M2, Decimal(1), author="=evil()", reason="=1+1")
     for people in (None, roster(tmp_path, CANVAS), roster(tmp_path, MOODLE)):
@@ -104,6 +117,7 @@ def test_no_cell_of_any_table_is_a_formula_and_every_row_has_every_column(
         table = list(csv.reader(io.StringIO(text, newline="")))
         assert len({len(row) for row in table}) == 1
         assert not [cell for row in table for cell in row if is_formula(cell)]
+        assert not set(text) & {"\r", "\t", "\x0b"}, "some tools begin a cell or a row there"
 
 
 @pytest.mark.parametrize("form", ["as_csv", "as_canvas", "as_moodle", "as_nbgrader"])
@@ -196,6 +210,27 @@ def test_canvas_finds_its_students_and_assignments_again(book: Book, tmp_path: P
     assert exported.remarks == ("nobody: is nobody in the roster; left out",)
 
 
+@pytest.mark.parametrize(
+    "columns",
+    [
+        "Student,ID,Section",
+        "Student,ID,SIS Login ID,Section",
+        "Student,ID,SIS User ID,SIS Login ID,Integration ID,Section",
+        "Student,ID,SIS User ID,SIS Login ID,Integration ID,Root Account,Section",
+    ],
+)
+def test_the_columns_that_canvas_exported_are_repeated_whichever_they_are(
+    columns: str, book: Book, tmp_path: Path
+) -> None:
+    write(book, [(half("Ann Able"), MONDAY)])
+    cells = {"Student": '"Able, Ann"', "ID": "501"}
+    row = ",".join(cells.get(name, name) for name in columns.split(","))
+    people = roster(tmp_path, f"{columns},m2 (17)\n{row},\n")
+    exported = exports.as_canvas(term(book, roster=people))
+    assert exported.text.startswith(f"{columns},m2 (17)\n")
+    assert CanvasReader(exported.text).grades == {("501", "Able, Ann"): {"m2": "7.5"}}
+
+
 def test_canvas_reads_a_gradebook_without_a_roster_by_name(book: Book) -> None:
     write(book, [(half("Ann Able"), MONDAY)])
     exported = exports.as_canvas(term(book))
@@ -258,6 +293,16 @@ def test_moodle_finds_every_user_of_the_table(book: Book, tmp_path: Path) -> Non
         "Ann Able: may be several people in the roster; left out",
         "nobody: is nobody in the roster; left out",
     )
+
+
+def test_who_has_no_address_is_left_out_of_moodles_table_and_named(
+    book: Book, tmp_path: Path
+) -> None:
+    write(book, [(half("7"), MONDAY), (half("8"), MONDAY)])
+    people = roster(tmp_path, "Surname,ID number,Email address\nA,7,\nB,8,b@example.org\n")
+    exported = exports.as_moodle(term(book, roster=people))
+    assert set(moodle_read(exported.text, {"b@example.org"})) == {"b@example.org"}
+    assert exported.remarks[0] == "7: has no Email address in the roster; left out"
 
 
 def test_an_address_that_is_a_formula_is_guarded_and_told(book: Book, tmp_path: Path) -> None:

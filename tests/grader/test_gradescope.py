@@ -17,12 +17,19 @@ from click.testing import CliRunner
 
 from grader.errors import BadInputError
 from grader.gradebook import on_gradescope
-from grader.gradebook.gradescope import TRUSTED, WALLED, write_autograder
+from grader.gradebook.gradescope import (
+    RELEASED,
+    RELEASED_FILES,
+    TRUSTED,
+    WALLED,
+    write_autograder,
+)
 from grader.gradebook_cli import gradebook
 from grader.host import Host, NoBoundaryError
 from grader.split import Split
 from solutions.render import solved_path
 from tests.conftest import WriteNotebook
+from tests.grader.gradebook import graded
 from tests.grader.test_exports import GradescopeResults
 
 M2 = "m2_kv_bytes"
@@ -181,6 +188,35 @@ def test_a_submission_without_a_notebook_earns_nothing_and_is_told_what_to_hand_
     assert found.score == 0
     assert found.output is not None
     assert "No notebook was found; hand in any of m1_profile_runs.ipynb" in found.output
+
+
+def test_a_check_that_broke_leaves_no_result(
+    autograder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("grader.hosts._open_warm", _no_boundary)
+    monkeypatch.setattr(on_gradescope, "grade", lambda *_, **__: graded("a", (5.0, None)).report)
+    (autograder / "submission" / f"{M2}.ipynb").write_text("{}")
+    assert on_gradescope.main([str(autograder), "--trust-submissions"]) == 3
+    assert f"the grader broke on {M2}; no points are affected" in capsys.readouterr().out
+    assert list((autograder / "results").iterdir()) == []
+
+
+def test_what_is_hidden_compiled_or_a_link_is_not_in_the_zip(
+    m2_hidden: Split, course: Path, tmp_path: Path
+) -> None:
+    copy = tmp_path / "course"
+    for name in RELEASED:
+        shutil.copytree(course / name, copy / name)
+    for name in RELEASED_FILES:
+        shutil.copyfile(course / name, copy / name)
+    for name in ("grader/__pycache__/x.pyc", "grader/.env", "milestones/.git/config"):
+        (copy / name).parent.mkdir(parents=True, exist_ok=True)
+        (copy / name).write_text("secret")
+    (copy / "grader" / "link.py").symlink_to(tmp_path / "secret")
+    (tmp_path / "secret").write_text("secret")
+    write_autograder(copy, m2_hidden.folder, tmp_path / "a.zip", trust=False)
+    with zipfile.ZipFile(tmp_path / "a.zip") as opened:
+        assert not [n for n in opened.namelist() if opened.read(n) == b"secret"]
 
 
 def test_notebooks_are_found_by_name_once_each_and_never_through_a_link(tmp_path: Path) -> None:
