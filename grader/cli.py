@@ -26,6 +26,7 @@ from grader.cold import COLD
 from grader.errors import BadInputError
 from grader.grade import grade
 from grader.hosts import IN_ROOMS, WITHOUT_BOUNDARY, walled_host
+from grader.notebook import read_notebook
 from grader.paths import course_folder
 from grader.present import as_json, as_junit, print_report
 from grader.report import EXIT_BAD_INPUT, EXIT_BROKEN, Report, exit_code
@@ -61,6 +62,7 @@ def _slug(_context: click.Context, _parameter: click.Parameter, value: object) -
 @click.option("--split", "split_folder", type=OUT_DIR, help="Split to grade on; default: public.")
 @click.option("--json", "json_file", type=OUT_FILE, help="Write the report as JSON.")
 @click.option("--junit", "junit_file", type=OUT_FILE, help="Write the report as JUnit XML.")
+@click.option("--html", "html_file", type=OUT_FILE, help="Write the report as a page to read.")
 @click.option("--room", is_flag=True, help="Put the boundary of `grader class` around it (Linux).")
 def check(
     milestone: tuple[str, ...],
@@ -68,6 +70,7 @@ def check(
     split_folder: Path | None,
     json_file: Path | None,
     junit_file: Path | None,
+    html_file: Path | None,
     room: bool,
 ) -> None:
     """Grade your notebooks: `grader check 5`, or all of them with no argument.
@@ -82,7 +85,7 @@ def check(
     folder = notebooks or course / "notebooks"
     if not folder.is_dir():
         raise BadInputError(f"{folder}: there is no such folder of notebooks")
-    for file in (json_file, junit_file):
+    for file in (json_file, junit_file, html_file):
         if file is not None and not file.absolute().parent.is_dir():
             raise BadInputError(f"{file}: its folder does not exist; make it first")
 
@@ -97,9 +100,22 @@ def check(
     for file, written in ((json_file, as_json), (junit_file, as_junit)):
         if file is not None:
             _write(file, written(report))
+    if html_file is not None:
+        _write(html_file, _page(report, folder))
     print_report(report, Console(highlight=False))
     click.echo(IN_ROOMS if room else WITHOUT_BOUNDARY)
     sys.exit(exit_code(reports))
+
+
+def _page(report: Report, folder: Path) -> str:
+    from grader.html import report_page  # a slow import, for those who ask for a page
+
+    notebooks = {}
+    for milestone in report.milestones:
+        if milestone.unreadable is None:
+            path = folder / f"{milestone.milestone}.ipynb"
+            notebooks[milestone.milestone] = read_notebook(path)
+    return report_page(report, notebooks)
 
 
 def _write(file: Path, text: str) -> None:

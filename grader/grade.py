@@ -147,6 +147,8 @@ def perform(
         futures = [pool.submit(run, number) for number in range(job.runs)]
         try:
             return [future.result() for future in futures]
+        except Exception:  # a room that cannot be had ends this job alone, not all of a class
+            raise
         except BaseException:  # an interrupt reaches this thread alone; the rooms must end too
             cancelled.set()
             raise

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,6 +13,9 @@ from tempfile import TemporaryDirectory
 from grader.classroom import Graded
 from grader.errors import BadInputError
 from grader.handins import file_stem
+from grader.html import class_page, feedback_page, near_copies
+from grader.judge import read_mistakes
+from grader.notebook import Notebook, parse_notebook
 from grader.present import as_json
 from grader.receipts import Issuer, public_pem
 from grader.report import Report, shown_points
@@ -37,30 +41,66 @@ def make_ready(out: Path) -> None:
 
 
 def write_class(graded: Sequence[Graded], split: Split, issuer: Issuer, out: Path) -> None:
-    """Write all that a graded class leaves.
+    """Write all that a graded class leaves, a student's files and then those of the class.
 
-    `grades.csv`; `notes.csv`, for the instructor alone; a report for each hand-in; and for each
-    student a signed receipt, with the public key beside them.
+    For each student a report a hand-in, a page of feedback and a signed receipt; for the class
+    `grades.csv`, and for the instructor `class.html` and `notes.csv`.
 
     Raises:
         BadInputError: the folder cannot be written to.
     """
-    for one in graded:
-        report = as_json(Report(split.split_id, split.public, (one.report,)))
-        write_whole(report_path(out, one.hand_in.student, one.hand_in.slug), report)
-    receipts = out / "receipts"
-    receipts.mkdir(exist_ok=True)
-    write_whole(receipts / "public.pem", public_pem(issuer.key))
-    for student, theirs in groupby(graded, lambda one: one.hand_in.student):
-        path = receipts / f"{file_stem(student)}.json"
-        write_whole(path, issuer.receipt(student, tuple(theirs)))
+    for folder in ("feedback", "receipts", "reports"):
+        (out / folder).mkdir(exist_ok=True)
+    write_whole(out / "receipts" / "public.pem", public_pem(issuer.key))
+    copies = near_copies(_write_students(graded, split, issuer, out))
+    mistakes = {slug: read_mistakes(split.truth, slug) for slug in _judged(graded)}
+    page = class_page(
+        graded,
+        split_id=split.split_id,
+        public=split.public,
+        copies=copies,
+        mistakes=mistakes,
+        stem=file_stem,
+    )
+    write_whole(out / "class.html", page)
     write_whole(out / "grades.csv", table(COLUMNS, map(_row, graded)))
-    notes = [
-        (one.hand_in.student, one.hand_in.slug, one.report.note)
-        for one in graded
-        if one.report.note
-    ]
+    noted = [one for one in graded if one.report.note]
+    notes = [(one.hand_in.student, one.hand_in.slug, one.report.note) for one in noted]
     write_whole(out / "notes.csv", table(("student", "milestone", "note"), notes))
+
+
+def _write_students(
+    graded: Sequence[Graded], split: Split, issuer: Issuer, out: Path
+) -> Iterator[tuple[str, str, Notebook]]:
+    """Write each student's files, and yield their notebooks: none is kept longer than that."""
+    for student, group in groupby(graded, lambda one: one.hand_in.student):
+        theirs = tuple(group)
+        notebooks = _notebooks(theirs)
+        stem = file_stem(student)
+        for one in theirs:
+            report = as_json(Report(split.split_id, split.public, (one.report,)))
+            write_whole(report_path(out, student, one.hand_in.slug), report)
+        page = feedback_page(
+            student, theirs, notebooks, split_id=split.split_id, public=split.public
+        )
+        write_whole(out / "feedback" / f"{stem}.html", page)
+        write_whole(out / "receipts" / f"{stem}.json", issuer.receipt(student, theirs))
+        for slug, notebook in notebooks.items():
+            yield student, slug, notebook
+
+
+def _notebooks(theirs: Sequence[Graded]) -> dict[str, Notebook]:
+    """Return the notebooks of one student that can be read, by milestone."""
+    found = {}
+    for one in theirs:
+        with contextlib.suppress(BadInputError):
+            found[one.hand_in.slug] = parse_notebook(one.hand_in.read(), one.hand_in.slug)
+    return found
+
+
+def _judged(graded: Sequence[Graded]) -> list[str]:
+    """Return the milestones of which at least one notebook was judged."""
+    return sorted({one.hand_in.slug for one in graded if one.report.notebook_sha256})
 
 
 def report_path(out: Path, student: str, slug: str) -> Path:

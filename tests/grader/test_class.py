@@ -26,7 +26,7 @@ from grader.cold import COLD
 from grader.errors import BadInputError
 from grader.grade import grade, perform
 from grader.handins import HandIn, find_hand_ins
-from grader.host import Host, Start
+from grader.host import Body, Host, HostError, Start
 from grader.limits import Limits
 from grader.outputs import make_ready, spreadsheet_safe, write_class
 from grader.places import Places
@@ -139,6 +139,31 @@ def test_a_fault_of_ours_is_a_row_without_points(
     written(found, split, tmp_path / "out")
     (row,) = rows(tmp_path / "out")
     assert (row["points"], row["reason"]) == ("", "broken")
+
+
+class _Failing:
+    """A host that has no room for one notebook in two."""
+
+    walled = True
+    shown: tuple[str, ...] = ()
+
+    def __init__(self, host: Host) -> None:
+        self._host, self._asked = host, 0
+
+    def start(self, start: Start) -> Body:
+        self._asked += 1
+        if self._asked % 2:
+            raise HostError("no room")
+        return self._host.start(start)
+
+
+def test_a_room_that_cannot_be_had_breaks_one_hand_in_and_not_the_class(
+    hand_in: WriteNotebook, m2_hidden: Split, walled: Host, tmp_path: Path
+) -> None:
+    for name in "abcd":
+        folder = hand_in(f"{RIGHT}  # {name}", name=name)
+    found = graded(folder, course_of(m2_hidden, _Failing(walled), tmp_path), workers=1)
+    assert [one.reason for one in found] == [Reason.BROKEN, Reason.GRADED] * 2
 
 
 @pytest.mark.parametrize(

@@ -15,14 +15,15 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from grader.changes import changes, gone, open_before
 from grader.classroom import Graded, Reason
 from grader.errors import BadInputError
-from grader.handins import HandIn
+from grader.handins import HandIn, file_stem
 from grader.outputs import make_ready, write_class
 from grader.receipts import Issuer, canonical, signing_key, verify
 from grader.report import CheckReport, MilestoneReport, Outcome
 from grader.split import Split
 
 M2 = "m2_kv_bytes"
-SPLIT = Split(Path("nowhere"), "autumn", public=False)
+ROOT = Path(__file__).parents[2]
+SPLIT = Split(ROOT / "data" / "public_split", "autumn", public=False)
 
 
 def graded(student: str, outcome: Outcome = Outcome.PASSED, notebook: str = "aa") -> Graded:
@@ -43,6 +44,16 @@ def write(found: list[Graded], out: Path) -> Path:
 @pytest.fixture
 def out(tmp_path: Path) -> Path:
     return write([graded("ann"), graded("Łukasz /x")], tmp_path / "out")
+
+
+# ---------------------------------------------------------------- pages
+
+
+def test_each_student_gets_a_page_and_the_class_one_that_leads_to_them(out: Path) -> None:
+    pages = {path.name for path in (out / "feedback").iterdir()}
+    assert pages == {f"{file_stem(name)}.html" for name in ("ann", "Łukasz /x")}
+    overview = (out / "class.html").read_text()
+    assert 'href="feedback/ann.html"' in overview
 
 
 # ---------------------------------------------------------------- receipts

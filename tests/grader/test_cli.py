@@ -52,10 +52,10 @@ def test_a_failed_check_exits_1_and_every_report_says_the_same(
     m2_split: Split, write_notebook: WriteNotebook, tmp_path: Path
 ) -> None:
     folder = write_notebook(RIGHT, "1 / 0").parent
-    reports = tmp_path / "report.json", tmp_path / "report.xml"
+    reports = tmp_path / "report.json", tmp_path / "report.xml", tmp_path / "report.html"
     run = grader(
         "check", "m2", "--split", m2_split.folder, "--notebooks", folder,
-        "--json", reports[0], "--junit", reports[1],
+        "--json", reports[0], "--junit", reports[1], "--html", reports[2],
     )  # fmt: skip
     assert run.returncode == 1
     assert "cell 1 raised ZeroDivisionError: division by zero" in run.stdout
@@ -72,6 +72,10 @@ def test_a_failed_check_exits_1_and_every_report_says_the_same(
     assert list(milestone["checks"][0]) == [
         "name", "sentence", "outcome", "points", "points_max", "figure", "bar", "hint",
     ]  # fmt: skip
+
+    page = reports[2].read_text(encoding="utf-8")
+    assert "ZeroDivisionError" in page
+    assert "Your notebooks" in page
 
     suite = ElementTree.parse(reports[1]).getroot().find("testsuite")
     assert suite is not None
