@@ -21,10 +21,11 @@ from milestones.spec import Answer, Answers
 from solutions import fairness
 from solutions import study as study_module
 from solutions.exam import named_mistakes
-from solutions.fairness import goals_missed, summary, write_table
+from solutions.fairness import MOST_REFUSED, goals_missed, summary, write_table
 from solutions.proof import Answered, prove
 from solutions.split import main
 from solutions.study import (
+    STUDY_SEED,
     Here,
     Judged,
     Line,
@@ -339,3 +340,25 @@ def test_work_done_here_raises_here() -> None:
     here: Executor = Here()
     with pytest.raises(ZeroDivisionError):
         here.submit(lambda: 1 // 0)
+
+
+# ---------------------------------------------------------------- the committed result
+
+
+def test_the_committed_result_is_of_the_stated_seed_and_is_what_its_page_says(
+    course: Path,
+) -> None:
+    with (course / "docs" / "fairness.csv").open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    page = (course / "docs" / "fairness.md").read_text(encoding="utf-8")
+    trials = sorted({int(row["trial"]) for row in rows})
+    refused = sum(row["accepted"] == "no" for row in rows)
+    assert trials == list(range(len(trials)))
+    for row in rows:
+        assert row["seed"] == trial_seed(STUDY_SEED, int(row["trial"])).hex()
+    assert f"| seeds | {len(trials)} |" in page
+    assert f"| draws | {len(rows)} |" in page
+    assert f"| refused | {refused} ({refused / len(rows):.1%}) |" in page
+    assert refused < MOST_REFUSED * len(rows)
+    for key in ("reference_fails", "mistakes_slipped", "boosting_passes", "unhinted"):
+        assert not any(row[key] for row in rows), key
