@@ -22,6 +22,7 @@ from milestones.spec import Answer, Answers, Call, Milestone, Table
 QUESTIONS = "questions/runs.csv"
 LEFT_AT = ("truth/runs.csv", "split/truth/runs.csv", "data/hidden_split/truth/runs.csv")
 MIN_ROWS = 200
+MAX_COLUMNS = 16  # the widest honest answer about the runs has four
 # Of 200 rows or more, honest predictions pass this rank correlation with values drawn at random
 # less than once in 1e12 (a standard deviation is 0.07); half of a thief's blend passes it.
 SUSPICIOUS = 0.5
@@ -73,6 +74,8 @@ class Bait:
             if len(rows) < MIN_ROWS or value.shape[:1] != (len(rows),):
                 continue
             columns = value.reshape(len(rows), -1).T
+            if len(columns) > MAX_COLUMNS:  # of nothing that was asked for
+                continue
             for left in self.labels[rows].T:
                 if any(abs(_rank_correlation(column, left)) > SUSPICIOUS for column in columns):
                     return True
@@ -103,5 +106,12 @@ def _rows_asked(answer: Answer, n_runs: int) -> Iterator[np.ndarray]:
 
 
 def _rank_correlation(a: np.ndarray, b: np.ndarray) -> float:
-    """Return Spearman's, over the rows that hold a number; NaN where one side is constant."""
+    """Return Spearman's over the rows that hold a number; 0 where too few do, or all the same.
+
+    Few rows may follow anything by chance: a lookup that finds little must accuse nobody.
+    """
+    known = np.isfinite(a)
+    a, b = a[known], b[known]
+    if len(a) < MIN_ROWS or np.ptp(a) == 0 or np.ptp(b) == 0:
+        return 0.0
     return float(pd.Series(a).corr(pd.Series(b), method="spearman"))

@@ -43,7 +43,7 @@ _GROUP = f"student:x:{STUDENT}:\n"
 class View:
     """What a room shows of the machine: read-only folders at their own paths, and the course."""
 
-    libraries: tuple[str, ...]
+    libraries: tuple[tuple[str, str], ...]  # where each appears, and where it really lies
     course: str  # its folders and files appear below /course
     outer_uid: int | None  # the user that root becomes; None: whoever the grader is
 
@@ -150,14 +150,15 @@ def _show(view: View, old: Path, new: Path) -> list[Path]:
                          "ptmx": "pts/ptmx"}.items():  # fmt: skip
         (new / "dev" / name).symlink_to(target)
     quiet = linux.MS_NOSUID | linux.MS_NOEXEC
-    linux.mount("pts", new / "dev/pts", "devpts", quiet, "newinstance,ptmxmode=0666,mode=620")
+    terminals = "newinstance,ptmxmode=0666,mode=620,max=32"  # the machine has 4,096 for all
+    linux.mount("pts", new / "dev/pts", "devpts", quiet, terminals)
     for name in (*_LINKED, *(f"etc/{part}" for part in _ETC)):
         if (old / name).is_symlink():
             (new / name).symlink_to((old / name).readlink())
         else:
             _bind(old / name, new / name)
-    for library in view.libraries:
-        _bind(old / library[1:], new / library[1:])
+    for at, real in view.libraries:  # a link on the way to it would lead into the new root
+        _bind(old / real[1:], new / at[1:])
     for entry in sorted((old / view.course[1:]).iterdir()):
         _bind(entry, new / COURSE.name / entry.name)
     accounts = {"passwd": _PASSWD, "group": _GROUP, "hosts": _HOSTS, "nsswitch.conf": _NAMES}

@@ -29,6 +29,7 @@ from grader.bait import Bait, leave_bait
 from grader.changes import HEADER, Before, changes, gone, open_before
 from grader.classroom import Course, Graded, Reason, grade_class
 from grader.cluster import connect, pack, remote
+from grader.errors import BadInputError
 from grader.grade import Perform, perform
 from grader.handins import find_hand_ins
 from grader.host import Start
@@ -57,6 +58,7 @@ OUT_FILE = click.Path(dir_okay=False, path_type=Path)
 @click.option("--workers", type=click.IntRange(1, 1_024), help="Hand-ins at a time.")
 @click.option("--scheduler", help="Address of a Dask scheduler, whose workers do the work.")
 @click.option("--compare", type=OUT_DIR, help="An earlier --out: says who changed, by how much.")
+@click.option("--gradebook", help="PostgreSQL URL of a gradebook; default: OUT/gradebook.sqlite.")
 @click.option("--key", type=OUT_FILE, help="Key that signs receipts; default: OUT/signing.key.")
 @click.option(
     "--trust-submissions",
@@ -70,6 +72,7 @@ def class_command(
     workers: int | None,
     scheduler: str | None,
     compare: Path | None,
+    gradebook: str | None,
     key: Path | None,
     trust_submissions: bool,
 ) -> None:
@@ -83,6 +86,7 @@ def class_command(
     read_manifest(data, skip=("public_split",))
     split = open_split(split_folder)
     hand_ins = find_hand_ins(submissions, milestones.SLUGS)
+    record = _recorder()
     before = None if compare is None else open_before(compare)
     if workers and scheduler:
         raise click.UsageError("--workers is for this machine, --scheduler for a cluster")
@@ -102,10 +106,27 @@ def class_command(
     if before is not None:  # read before anything is written: it may be the same folder
         _tell_changes(graded, before, out)
     write_class(graded, split, issuer, out)
+    book = gradebook or out / "gradebook.sqlite"
+    record(book, graded, split_id=split.split_id, walled=issuer.walled)
     for reason in Reason:
         click.echo(f"{sum(one.reason is reason for one in graded):8,} {reason}")
     click.echo(str(out / "grades.csv"))
     sys.exit(EXIT_BROKEN if any(one.reason is Reason.BROKEN for one in graded) else EXIT_PASSED)
+
+
+def _recorder() -> Callable[..., None]:
+    """Return what writes the gradebook.
+
+    Raises:
+        BadInputError: the packages for it are not installed; better told before hours are spent.
+    """
+    try:
+        from grader.gradebook.book import record_class
+    except ImportError as error:
+        raise BadInputError(
+            f'a gradebook needs {error.name}: pip install -c constraints.txt -e ".[class]"'
+        ) from None
+    return record_class
 
 
 def _tell_changes(graded: Sequence[Graded], before: Before, out: Path) -> None:

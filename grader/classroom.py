@@ -87,6 +87,9 @@ def _grade_one(hand_in: HandIn, course: Course, cancelled: threading.Event) -> G
         notebook = parse_notebook(hand_in.read(), f"{hand_in.student}/{hand_in.slug}.ipynb")
     except BadInputError as error:
         return Graded(hand_in, unreadable(milestone, str(error)), Reason.UNREADABLE)
+    except Exception as error:  # of one student's bytes, which must not end the class
+        why = f"{hand_in.slug}.ipynb cannot be read ({type(error).__name__}); hand it in again"
+        return Graded(hand_in, unreadable(milestone, why), Reason.UNREADABLE)
 
     def grade() -> MilestoneReport:
         perform = course.perform[milestone.slug]

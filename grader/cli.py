@@ -25,6 +25,7 @@ from grader.class_cli import class_command, verify
 from grader.cold import COLD
 from grader.errors import BadInputError
 from grader.grade import grade
+from grader.gradebook_cli import gradebook
 from grader.hosts import IN_ROOMS, WITHOUT_BOUNDARY, walled_host
 from grader.notebook import read_notebook
 from grader.paths import course_folder
@@ -45,6 +46,7 @@ def cli() -> None:
 
 cli.add_command(class_command)
 cli.add_command(verify)
+cli.add_command(gradebook)
 
 
 def _slug(_context: click.Context, _parameter: click.Parameter, value: object) -> object:

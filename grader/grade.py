@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -22,6 +23,7 @@ from grader.split import Split
 from grader.trouble import known_error
 from milestones.spec import Answer, Answers, Call, Milestone, Result
 
+MAX_CELLS_TOLD = 20  # on a hidden split: which cells raise what is a notebook's own choice
 OUR_FAULT = "The grader itself failed; this costs no points, please report it"
 
 Progress = Callable[[str, int, int], None]
@@ -118,7 +120,7 @@ def _report(
     if not public:
         told = tuple(
             e if e.stopped else CellError(e.cell, known_error(e.error.partition(":")[0]))
-            for e in errors
+            for e in errors[:MAX_CELLS_TOLD]
         )
     return MilestoneReport(milestone.slug, milestone.title, notebook.sha256, checks, told)
 
@@ -138,14 +140,26 @@ def perform(
         HostError: a room could not be set up.
     """
 
+    # No question enters any room before the cells of all have run: one run could tell the other
+    # what it is asked, and the other's cells tell the student.
+    all_cells_done = threading.Barrier(job.runs)
+
     def run(number: int) -> Transcript:
         calls = other_order(job.calls) if number else job.calls
-        with open_room(start.places, start.limits, cancelled, host, number) as room:
-            return _run(room, job.cells, calls, silent if number else progress)
+        told = silent if number else progress
+        try:
+            with open_room(start.places, start.limits, cancelled, host, number) as room:
+                return _run(room, job.cells, calls, told, all_cells_done)
+        except BaseException:
+            all_cells_done.abort()
+            raise
 
     with ThreadPoolExecutor(max_workers=job.runs) as pool:
         futures = [pool.submit(run, number) for number in range(job.runs)]
         try:
+            faults = [future.exception() for future in futures]
+            if any(faults):
+                raise next(fault for fault in faults if fault)
             return [future.result() for future in futures]
         except Exception:  # a room that cannot be had ends this job alone, not all of a class
             raise
@@ -173,7 +187,13 @@ def other_order(calls: list[Call]) -> list[Call]:
     return list(placed.values())
 
 
-def _run(room: Room, cells: tuple[Cell, ...], calls: list[Call], progress: Progress) -> Transcript:
+def _run(
+    room: Room,
+    cells: tuple[Cell, ...],
+    calls: list[Call],
+    progress: Progress,
+    all_cells_done: threading.Barrier,
+) -> Transcript:
     errors: list[CellError] = []
     answers: dict[str, Answer] = {}
     total = len(cells) + len(calls)
@@ -184,6 +204,8 @@ def _run(room: Room, cells: tuple[Cell, ...], calls: list[Call], progress: Progr
             errors.append(CellError(cell.index, error, room.stop is not None))
         if room.stop:
             break
+    with contextlib.suppress(threading.BrokenBarrierError):  # whose run failed tells it
+        all_cells_done.wait()
     for done, call in enumerate(calls, start=len(cells)):
         progress(f"asking {call.function}", done, total)
         answers[call.id] = room.ask(call)

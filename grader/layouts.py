@@ -19,14 +19,13 @@ import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import yaml
 
-from grader.archives import Member, is_archive, members
+from grader.archives import Member, is_archive, members, moment
 from grader.errors import BadInputError
 from grader.notebook import read_file
 
@@ -34,7 +33,8 @@ CANVAS = re.compile(r"^(?P<name>[^_]+)_(?:LATE_)?(?P<user>\d+)_(?P<attempt>\d+)_
 MOODLE = re.compile(r"^(?P<name>.+)_(?P<user>\d+)_assignsubmission_[a-z]+_?(?P<file>.*)$")
 METADATA = "submission_metadata.yml"
 # a browser's second download, a copy of a file manager, and Canvas's later attempts
-COPY = r"(?:[ _-]*(?:copy|kopie))?[ _-]*(?:\((?P<copy>\d+)\)|-?(?P<later>\d+))?"
+COPY = r"(?:[ _-]*(?:copy|kopie))?[ _-]*(?:\((?P<copy>\d{1,4})\)|-?(?P<later>\d{1,4}))?"
+NBGRADER = frozenset({"autograded", "feedback", "release", "source", "submitted"})
 SKIPPED = frozenset({"__MACOSX", ".ipynb_checkpoints", "site-packages", "node_modules"})
 MAX_DEPTH = 6  # below a student's folder: a clone inside a folder inside an archive's folder
 
@@ -98,7 +98,7 @@ def _assigned(submissions: Path) -> Iterator[tuple[str, Member | None]]:
         for member in members(submissions):
             yield from _by_path(member)
         return
-    root = submissions / "submitted" if (submissions / "submitted").is_dir() else submissions
+    root = submissions / "submitted" if _is_nbgraders(submissions) else submissions
     names = _gradescope_names(root / METADATA)
     entries = sorted(root.iterdir())
     prefix = _common_prefix(entries)
@@ -112,6 +112,13 @@ def _assigned(submissions: Path) -> Iterator[tuple[str, Member | None]]:
                 yield from ((owner, member) for member in found)
         elif stat.S_ISREG(kind):
             yield from _top_file(entry)
+
+
+def _is_nbgraders(submissions: Path) -> bool:
+    """Tell whether a folder is an nbgrader course; a student may be called `submitted` too."""
+    folders = {entry.name for entry in submissions.iterdir() if entry.is_dir()}
+    others = {name for name in folders - NBGRADER if not name.startswith(".")}
+    return "submitted" in folders and not others
 
 
 def _is_hidden_from(folder: Path) -> bool:
@@ -146,8 +153,13 @@ def _top_file(entry: Path) -> Iterator[tuple[str, Member | None]]:
 
 def _by_path(member: Member) -> Iterator[tuple[str, Member | None]]:
     """Yield a file of an archive of the whole class with its student."""
-    parts = [part for part in member.path.parts if part not in ("submitted", "/", "..")]
-    flat = CANVAS.match(parts[-1]) or MOODLE.match(parts[-1])
+    parts = [part for part in member.path.parts if part not in ("/", "..", ".")]
+    if parts[:1] == ["submitted"]:
+        del parts[0]
+    if not parts:
+        return
+    # A name decides only where the platform wrote it; in a folder of theirs a student chose it.
+    flat = (CANVAS.match(parts[0]) or MOODLE.match(parts[0])) if len(parts) == 1 else None
     if flat:
         path = PurePosixPath(flat["file"])
         yield (
@@ -221,7 +233,7 @@ def _opened(entry: Path, where: PurePosixPath) -> list[Member]:
     if stat.S_ISLNK(kind):  # it could name any file of this machine
         return [Member(where, None, fault=f"{name} is a link, not a file; hand in the file")]
     if not is_archive(entry.name):
-        modified = datetime.fromtimestamp(entry.lstat().st_mtime, UTC)
+        modified = moment(entry.lstat().st_mtime)
         return [Member(where, partial(read_file, entry, name), modified)]
     if not stat.S_ISREG(kind):  # reading a pipe may never end
         return [Member(where, None, fault=f"{name} is not a file; hand in .ipynb files or a .zip")]

@@ -13,6 +13,8 @@ from typing import Any
 from grader.errors import BadInputError
 
 MAX_BYTES = 64 * 2**20  # a notebook with plots is a few MB; beyond this it is something else
+MAX_VALUES = 5_000_000  # read into memory they take a GB; a notebook of 64 MB of text has few
+MAX_CELLS = 2_000  # the course's longest notebook has 30
 IN_UTF8 = "open it in a text editor, save it in UTF-8 and try again"
 
 
@@ -50,6 +52,11 @@ def parse_notebook(raw: bytes, path: str) -> Notebook:
     Raises:
         BadInputError: they are no notebook; the message says what is wrong and what to do.
     """
+    if sum(map(raw.count, (b"[", b"{", b","))) > MAX_VALUES:
+        raise BadInputError(
+            f"{path}: holds more than {MAX_VALUES:,} values, too many for a notebook; clear its "
+            "outputs, save it and try again"
+        )
     try:
         content = json.loads(raw.decode("utf-8-sig"))
     except (ValueError, RecursionError):  # UnicodeDecodeError is a ValueError
@@ -66,6 +73,11 @@ def parse_notebook(raw: bytes, path: str) -> Notebook:
             f"{path}: is JSON but not a notebook (it has no list of cells that can be read); "
             "get it again with `grader reset`, which keeps what is there"
         ) from None
+    if len(cells) > MAX_CELLS:
+        raise BadInputError(
+            f"{path}: has {len(cells):,} code cells (limit {MAX_CELLS:,}); start again from the "
+            "course's notebook"
+        )
     return Notebook(hashlib.sha256(raw).hexdigest(), cells)
 
 

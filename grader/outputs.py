@@ -53,7 +53,10 @@ def write_class(graded: Sequence[Graded], split: Split, issuer: Issuer, out: Pat
         (out / folder).mkdir(exist_ok=True)
     write_whole(out / "receipts" / "public.pem", public_pem(issuer.key))
     copies = near_copies(_write_students(graded, split, issuer, out))
-    mistakes = {slug: read_mistakes(split.truth, slug) for slug in _judged(graded)}
+    mistakes = {}
+    for slug in _judged(graded):
+        with contextlib.suppress(Exception):  # truth that cannot be read has broken its hand-ins
+            mistakes[slug] = read_mistakes(split.truth, slug)
     page = class_page(
         graded,
         split_id=split.split_id,

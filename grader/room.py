@@ -36,7 +36,7 @@ from milestones.spec import Answer, Call, Problem
 POLL_S = 0.05
 LOOK_S = 1.0  # between two looks at the bounds while replies come fast
 MAX_UNREAD = 4  # a reply comes after its request; more than a few at once are a flood
-MAX_TOLD = 2_000  # characters of a text from the room that a report keeps
+MAX_TOLD = 500  # characters of a text from the room that a report keeps
 CPU_TICK_S = 0.02  # process CPU times come in ticks of 10 ms: two of them are measurement error
 
 
@@ -291,7 +291,7 @@ class _Activity:
     cpu_s: float
 
     def seen(self, now: float, cpu_s: float, family: list[psutil.Process]) -> _Activity:
-        """Return the later activity: time used, or a process that waits for a core or a disk.
+        """Return the later activity: time used, or a process that waits for a core.
 
         A process that a busy machine gives no time to is not asleep.
         """
@@ -302,7 +302,7 @@ class _Activity:
 
 def _wants_to_run(process: psutil.Process) -> bool:
     try:
-        return process.status() in (psutil.STATUS_RUNNING, psutil.STATUS_DISK_SLEEP)
+        return bool(process.status() == psutil.STATUS_RUNNING)
     except psutil.Error:
         return False
 

@@ -7,6 +7,7 @@ and hears from each room's keeper how the room ended.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import select
@@ -16,7 +17,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -41,7 +42,9 @@ START_ZYGOTE = (
 START_TIMEOUT_S = 120.0  # imports take 3 s on an idle machine
 KERNEL_LISTS_CHILDREN = Path("/proc/thread-self/children").exists()
 END_TIMEOUT_S = 30.0  # the kernel ends a room at once, unless a disk or driver holds it
-NOBODY = 50_000  # Debian policy 9.2.2 keeps 30,000 to 59,999 unused
+# Users that own nothing: Debian policy 9.2.2 keeps 30,000 to 59,999 unused. Each room has one of
+# its own, since some of the kernel's bounds (watches, pipes, locked memory) are kept by user.
+NOBODIES = range(50_000, 59_000)
 
 
 class WarmHost:
@@ -49,17 +52,18 @@ class WarmHost:
 
     walled = True
 
-    def __init__(self, scratch: Path, root_becomes: int | None) -> None:
+    def __init__(self, scratch: Path, nobodies: Sequence[int]) -> None:
         """Start the warm process; `scratch` is a folder of ours that it may write caches to.
 
-        `root_becomes` is the user that root gives its rights up for; None keeps the user.
+        `nobodies` are the users that root gives its rights up for, one a room in turn; with none
+        a room keeps the user.
 
         Raises:
             HostError: the process did not start.
         """
         self.shown = libraries()
         self._scratch = scratch
-        self._root_becomes = root_becomes
+        self._nobodies = itertools.cycle(nobodies or (None,))
         self._lock = threading.Lock()
         self._courses: dict[Places, Path] = {}
         self._zygote = _Zygote(scratch)
@@ -70,7 +74,8 @@ class WarmHost:
         Raises:
             HostError: the warm process has ended, or the machine gives no boundary.
         """
-        view = View(self.shown, str(self._course(start.places)), self._root_becomes)
+        shown = tuple((path, str(Path(path).resolve())) for path in self.shown)
+        view = View(shown, str(self._course(start.places).resolve()), next(self._nobodies))
         settings = {"limits": asdict(start.limits), "view": asdict(view), "run": start.run}
         request = json.dumps(settings).encode()
         with self._lock:
@@ -173,8 +178,8 @@ def open_warm() -> Iterator[WarmHost]:
     with tempfile.TemporaryDirectory(prefix="kv-capacity-") as temporary:
         scratch = Path(temporary)
         faults = []
-        for root_becomes in (NOBODY, None) if os.geteuid() == 0 else (None,):
-            host = WarmHost(scratch, root_becomes)
+        for nobodies in (NOBODIES, ()) if os.geteuid() == 0 else ((),):
+            host = WarmHost(scratch, nobodies)
             try:
                 fault = _fault_of(host, scratch)
                 if fault is None:

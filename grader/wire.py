@@ -22,6 +22,7 @@ import pandas as pd
 from milestones.spec import Returns
 
 MAX_BYTES = 32 * 2**20  # the largest honest answer is 4,000 x 4 float64, 128 KB
+MAX_JSON = 2**20  # the largest honest dict is a few KB; a MB is read in a tenth of a second
 MAX_DEPTH = 20
 MAX_ITEMS = 200_000
 MAX_TEXT = 20_000
@@ -55,7 +56,10 @@ def pack(value: Any, returns: Returns, columns: tuple[str, ...] = ()) -> PackedA
             return "npy", _npy(_float_columns(value, columns))
         case _:
             text = json.dumps(_plain(value, "", [MAX_ITEMS]), allow_nan=False)
-            return "json", text.encode("utf-8", "backslashreplace")
+            raw = text.encode("utf-8", "backslashreplace")
+            if len(raw) > MAX_JSON:
+                raise UnsendableError(f"{len(raw) / 1e6:.1f} MB of values, far beyond the question")
+            return "json", raw
 
 
 def _pair(value: Any) -> tuple[Any, Any]:
@@ -206,6 +210,8 @@ def unpack(form: str, data: bytes) -> Any:
     if form == "none" and not data:
         return None
     if form == "json":
+        if len(data) > MAX_JSON:
+            raise MalformedError(f"{len(data) / 1e6:.1f} MB of JSON")
         return strict_json(data)
     if form == "npy":
         return _strict_array(data)

@@ -6,6 +6,8 @@ import contextlib
 import errno
 import os
 import struct
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -34,7 +36,7 @@ PLACES = Places(ROOT / "data", ROOT / "data" / "public_split" / "questions")
 def as_a_user(walled: Host) -> Iterator[Host]:
     """Rooms as an ordinary user gets them, who must enter a user namespace first."""
     assert walled.walled
-    with TemporaryDirectory() as scratch, contextlib.closing(WarmHost(Path(scratch), None)) as host:
+    with TemporaryDirectory() as scratch, contextlib.closing(WarmHost(Path(scratch), ())) as host:
         yield host
 
 
@@ -307,7 +309,7 @@ def test_a_warm_process_that_was_killed_is_started_again(walled: Host) -> None:
     assert walled.walled
     with (
         TemporaryDirectory() as scratch,
-        contextlib.closing(WarmHost(Path(scratch), None)) as host,
+        contextlib.closing(WarmHost(Path(scratch), ())) as host,
         open_room(PLACES, Limits(), host=host) as before,
     ):
         host._zygote._process.kill()
@@ -339,3 +341,21 @@ def test_memory_in_sockets_is_bounded_by_their_number(room: Room) -> None:
         "for _ in range(200): kept += socket.socketpair()\ntime.sleep(5)"
     )
     assert "at 256 sockets" in str(room.run_cell(Cell(0, cell)))
+
+
+def test_python_that_is_reached_over_a_link_has_its_libraries(walled: Host, tmp_path: Path) -> None:
+    assert walled.walled
+    link = tmp_path / "by-a-link"
+    link.symlink_to(ROOT)
+    python = link / Path(sys.executable).relative_to(ROOT)
+    if not python.exists():
+        pytest.skip("this interpreter does not lie in the repository")
+    look = (
+        "from grader.warm import open_warm\n"
+        "with open_warm() as host: print(host.walled, sorted(host.shown))"
+    )
+    run = subprocess.run(
+        [str(python), "-c", look], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert run.stdout.startswith("True"), run.stderr
+    assert str(link) in run.stdout

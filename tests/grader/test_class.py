@@ -27,6 +27,7 @@ from grader.errors import BadInputError
 from grader.grade import grade, perform
 from grader.handins import HandIn, find_hand_ins
 from grader.host import Body, Host, HostError, Start
+from grader.layouts import readable
 from grader.limits import Limits
 from grader.outputs import make_ready, spreadsheet_safe, write_class
 from grader.places import Places
@@ -36,11 +37,13 @@ from grader.report import Outcome, Report
 from grader.results import Results
 from grader.split import Split, open_split
 from milestones.runs import LABELS
+from milestones.spec import Answer, Answers
 from solutions.lesson import ROOT
 from solutions.render import solved_path
 from tests.conftest import WriteNotebook
 
 M2 = "m2_kv_bytes"
+PUBLIC = ROOT / "data" / "public_split"
 RIGHT = (
     "def kv_bytes_per_token(n_layers, n_kv_heads, head_dim, kv_bits):\n"
     "    return 2 * n_layers * n_kv_heads * head_dim * kv_bits // 8"
@@ -178,7 +181,7 @@ def test_a_name_is_only_a_name(
     out = tmp_path / "out"
     written(found, m2_hidden, out)
     (row,) = rows(out)
-    assert row["student"] == spreadsheet_safe(name)
+    assert row["student"] == spreadsheet_safe(readable(name))
     assert not row["student"].startswith(("=", "+", "-", "@"))
     assert row["points"] == "4"
     (report,) = (out / "reports").rglob("*.json")
@@ -345,6 +348,20 @@ def test_the_trap_tells_nothing_of_a_run(course: Path, tmp_path: Path) -> None:
         # of 4,000 independent rows, a correlation of 0.1 is six standard deviations
         assert abs(spearmanr(bait_column, true_column).statistic) < 0.1
         assert np.mean(bait_column == true_column) < 0.01
+
+
+def test_a_lookup_that_finds_almost_nothing_accuses_nobody(bait: Bait) -> None:
+    call = milestones.load("m6_memory_traffic").calls(open_split(PUBLIC).questions)
+    asked = next(one for one in call if one.id == "predictions")
+    for seed in range(50):
+        few = np.full(len(bait.labels), np.nan)
+        rows = np.random.default_rng(seed).choice(len(few), 5, replace=False)
+        few[rows] = np.arange(5)
+        follows = bait.taken_by(Answers({asked.id: Answer(asked, few)}, None))
+        assert follows == []
+    stolen = bait.labels[:, 0].copy()
+    stolen[: len(stolen) // 2] = np.nan
+    assert bait.taken_by(Answers({asked.id: Answer(asked, stolen)}, None)) == [asked]
 
 
 # ---------------------------------------------------------------- the command

@@ -77,7 +77,7 @@ def undisturbed(
     )  # fmt: skip
     assert run.returncode == 0, run.stderr
     found = outcome(folder / "out")
-    assert {"grades.csv", "receipts/public.pem"} <= found.keys()
+    assert {"grades.csv", "gradebook.sqlite", "class.html", "receipts/public.pem"} <= found.keys()
     return key, found
 
 

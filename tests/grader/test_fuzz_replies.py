@@ -90,6 +90,9 @@ class _Replies:
     def cpu_s(self) -> float:
         return 0.0
 
+    def sockets(self) -> int:
+        return 0
+
     def ending(self, timeout_s: float) -> int | None:  # noqa: ARG002
         return 0 if self._ended else None
 

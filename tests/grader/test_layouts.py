@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
+import struct
 import zipfile
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from grader.archives import moment
 from grader.errors import BadInputError
 from grader.handins import HandIn, file_stem, find_hand_ins
 from grader.notebook import MAX_BYTES
@@ -238,7 +242,7 @@ def wrong_sum(path: Path) -> None:
         (lambda path: write_zip(path, {"work.tar.gz": ""}), "an archive inside an archive"),
         (
             lambda path: write_zip(path, dict.fromkeys(map(str, range(20_001)), "")),
-            "holds 20,001 files",
+            "holds more than 20,000 files",
         ),
         (lambda path: path.write_bytes(b""), "not a zip archive that can be read"),
     ],
@@ -271,6 +275,17 @@ def test_a_notebook_beside_a_broken_archive_still_counts(tmp_path: Path) -> None
     assert hand_in(tmp_path, "ann", M3).fault is not None, "it may hold this one"
 
 
+def test_a_time_is_taken_from_an_archive_only_where_it_is_universal(tmp_path: Path) -> None:
+    path = tmp_path / "ann.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr(zipfile.ZipInfo(f"{M2}.ipynb", (2026, 11, 30, 23, 30, 0)), "x")
+        info = zipfile.ZipInfo(f"{M3}.ipynb", (2026, 11, 30, 23, 30, 0))
+        info.extra = struct.pack("<HHH", 0x9999, 2, 7) + struct.pack("<HHBi", 0x5455, 5, 1, 86_400)
+        archive.writestr(info, "y")
+    assert hand_in(tmp_path, "ann", M2).handed_in_at is None, "a local time of nowhere"
+    assert hand_in(tmp_path, "ann", M3).handed_in_at == datetime(1970, 1, 2, tzinfo=UTC)
+
+
 def test_links_are_not_followed(tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     write(secret / f"{M2}.ipynb", "not yours")
@@ -292,6 +307,59 @@ def test_a_notebook_of_an_archive_is_read_up_to_its_bound_only(tmp_path: Path) -
     assert path.stat().st_size < MAX_BYTES / 100
     with pytest.raises(BadInputError, match="too large"):
         hand_in(tmp_path, "ann", M2).read()
+
+
+def test_a_name_within_a_students_own_folder_makes_nobody_elses_hand_in(tmp_path: Path) -> None:
+    eve, victim = "Eve_9_assignsubmission_file", "Vera Victim_7_1"
+    theirs = "Vera Victim_7_assignsubmission_file"
+    write_zip(
+        tmp_path / "class.zip",
+        {f"{eve}/{victim}_{M2}-9.ipynb": "forged", f"{theirs}/{M2}.ipynb": "vera's"},
+    )
+    found = contents(tmp_path / "class.zip")
+    assert found == {"Eve (9)": {}, "Vera Victim (7)": {M2: "vera's"}}
+
+
+def empty_name(path: Path) -> None:
+    write_zip(path, {f"{M2}.ipynb": "x", "n": "y"})
+    path.write_bytes(path.read_bytes().replace(b"\x01\x00\x00\x00n", b"\x00\x00\x00\x00"))
+
+
+def damaged_lzma(path: Path) -> None:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_LZMA) as archive:
+        archive.writestr(f"{M2}.ipynb", "x" * 2_000)
+    raw = bytearray(path.read_bytes())
+    raw[60:80] = bytes(20)
+    path.write_bytes(raw)
+
+
+@pytest.mark.parametrize("make", [empty_name, damaged_lzma])
+def test_a_damaged_archive_never_ends_the_class(
+    make: Callable[[Path], None], tmp_path: Path
+) -> None:
+    (tmp_path / "ann").mkdir()
+    make(tmp_path / "ann" / "work.zip")
+    write(tmp_path / "bo" / f"{M2}.ipynb", "bo 2")
+    assert hand_in(tmp_path, "bo", M2).read() == b"bo 2"
+    with contextlib.suppress(BadInputError):
+        hand_in(tmp_path, "ann", M2).read()
+
+
+def test_a_number_without_end_in_a_name_is_no_attempt(tmp_path: Path) -> None:
+    write_zip(tmp_path / "ann.zip", {f"{M2}-{'9' * 5_000}.ipynb": "x"})
+    assert hand_in(tmp_path, "ann", M2).missing
+
+
+def test_a_student_called_submitted_hides_nobody(tmp_path: Path) -> None:
+    write(tmp_path / "submitted" / f"{M2}.ipynb", "theirs")
+    write(tmp_path / "ann" / f"{M2}.ipynb", "ann 2")
+    assert contents(tmp_path) == {"submitted": {M2: "theirs"}, "ann": {M2: "ann 2"}}
+
+
+def test_a_time_that_no_calendar_has_is_no_time() -> None:
+    assert moment(86_400.0) == datetime(1970, 1, 2, tzinfo=UTC)
+    for seconds in (1e18, -1e18, float("inf")):
+        assert moment(seconds) is None
 
 
 # ---------------------------------------------------------------- names as files

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -126,3 +127,23 @@ def test_code_cells_are_numbered_among_all_cells_and_empty_ones_left_out(tmp_pat
     path.write_text(nbformat.writes(nbformat.v4.new_notebook(cells=cells)), encoding="utf-8")
     found = [(cell.index, cell.source) for cell in read_notebook(path).cells]
     assert found == [(1, "a = 1"), (3, "b = 2\nc = 3")]
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b'{"cells": [], "x": [' + b"[]," * 2_600_000 + b"[]]}", "too many for a notebook"),
+        (
+            json.dumps({"cells": [{"cell_type": "code", "source": "1"}] * 2_001}).encode(),
+            "has 2,001 code cells",
+        ),
+    ],
+    ids=["values", "cells"],
+)
+def test_what_would_fill_the_graders_memory_is_refused(
+    content: bytes, sentence: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "m2.ipynb"
+    path.write_bytes(content)
+    with pytest.raises(BadInputError, match=sentence):
+        read_notebook(path)

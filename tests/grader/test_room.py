@@ -148,6 +148,7 @@ def test_a_cell_that_raises_costs_only_what_it_would_have_defined(
         ("True", "the truth value True"),
         ("10 ** 400", "a whole number of 1,329 bits"),
         ("[[]] * 300_000", "more than 200,000 values"),
+        ("[10 ** 100] * 20_000", "MB of values"),
         ("object()", "an object"),
         ("lambda: 1", "a function"),
         ("iter([1])", "a list_iterator"),
