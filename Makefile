@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 DEMO := hidden/demo
 
-.PHONY: demo test lint bench setup clean
+.PHONY: demo test lint bench bench-class setup clean
 
 setup: .venv/.ready
 
@@ -36,6 +36,11 @@ bench: setup .bench/.ready
 	$(BIN)/python -m tests.bench
 	@echo
 	$(BIN)/python -m tests.bench_class
+
+# How grader class grows with the class; STUDENTS="10 100 1000" takes an hour and a half.
+STUDENTS ?= 10 30 100
+bench-class: setup
+	$(BIN)/python -m tests.bench_scale --students $(STUDENTS)
 
 # What `bench` compares with. Each has an environment of its own, as its users have: what one brings
 # along slows the start of the other.

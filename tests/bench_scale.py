@@ -1,0 +1,148 @@
+"""`make bench-class`: how `grader class` grows with the class, in time and in memory.
+
+Each class is generated: seven notebooks a student, solved, blank, with one of the named mistakes,
+odd, broken or missing, and each with the student's name in a cell, so that no two are the same and
+none is answered from a result that was kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import random
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import nbformat
+import psutil
+
+import milestones
+from solutions.exam import named_mistakes
+from solutions.lesson import ROOT, notebook_text, solved_notebook, student_notebook
+
+SEED = 7
+SAMPLE_S = 0.5
+# Of twenty hand-ins: eleven solved, four with a mistake, and one each of the others.
+KINDS = ("solved",) * 11 + ("mistake",) * 4 + ("blank", "raises", "exits", "page", "missing")
+
+
+@dataclass(frozen=True)
+class Size:
+    """What one class took."""
+
+    students: int
+    notebooks: int
+    wall_s: float
+    cpu_s: float
+    peak_bytes: int
+
+
+def hand_in(folder: Path, student: str, chance: random.Random) -> int:
+    """Write one student's notebooks; return how many there are to grade."""
+    folder.mkdir(parents=True)
+    written = 0
+    for slug in milestones.SLUGS:
+        kind = chance.choice(KINDS)
+        if kind == "missing":
+            continue
+        path = folder / f"{slug}.ipynb"
+        if kind == "page":
+            path.write_text("<!DOCTYPE html>", encoding="utf-8")
+            continue
+        notebook = student_notebook(slug) if kind == "blank" else solved_notebook(slug)
+        if kind == "mistake":
+            _break(notebook, slug, chance)
+        first = {"raises": "\n1 / 0", "exits": "\nimport os\nos._exit(1)"}.get(kind, "")
+        name = nbformat.v4.new_code_cell(f"student = {student!r}{first}", id="student")
+        notebook.cells.insert(0, name)
+        path.write_text(notebook_text(notebook), encoding="utf-8")
+        written += 1
+    return written
+
+
+def _break(notebook: nbformat.NotebookNode, slug: str, chance: random.Random) -> None:
+    mistake = chance.choice(named_mistakes(slug))
+    for edit in mistake.edits:
+        for cell in notebook.cells:
+            if cell.source.startswith((f"def {edit.function}(", f"{edit.function} =")):
+                cell.source = edit.apply(cell.source)
+
+
+@contextlib.contextmanager
+def peak_memory(pid: int) -> Iterator[list[int]]:
+    """Watch the proportional share of memory of a process and all below it; yield the peak."""
+    peak, done = [0], threading.Event()
+
+    def watch() -> None:
+        while not done.wait(SAMPLE_S):
+            total = 0
+            with contextlib.suppress(psutil.Error):
+                whole = psutil.Process(pid)
+                for process in (whole, *whole.children(recursive=True)):
+                    with contextlib.suppress(psutil.Error):
+                        total += process.memory_full_info().pss
+            peak[0] = max(peak[0], total)
+
+    watching = threading.Thread(target=watch, daemon=True)
+    watching.start()
+    try:
+        yield peak
+    finally:
+        done.set()
+        watching.join()
+
+
+def grade(students: int, split: Path, place: Path) -> Size:
+    """Grade a generated class of a size and return what it took."""
+    from tests.cpu_clock import cpu_s
+
+    chance = random.Random(SEED)
+    names = [f"student-{number:04}" for number in range(students)]
+    hand_ins = place / f"class of {students}"
+    notebooks = sum(hand_in(hand_ins / name, name, chance) for name in names)
+    command = [sys.executable, "-m", "grader", "class", str(hand_ins), "--split", str(split),
+               "--out", str(place / f"grades of {students}"), "--workers", "2"]  # fmt: skip
+    before, started = cpu_s(), time.perf_counter()
+    run = subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+    with peak_memory(run.pid) as peak:
+        _, said = run.communicate()
+    if run.returncode:
+        raise SystemExit(f"grader class ended with {run.returncode}:\n{said[-2_000:]}")
+    wall_s = time.perf_counter() - started
+    return Size(students, notebooks, wall_s, cpu_s() - before, peak[0])
+
+
+def main() -> None:
+    """Grade classes of several sizes on one fresh hidden split and print how they grow."""
+    parser = argparse.ArgumentParser("python -m tests.bench_scale", description=__doc__)
+    parser.add_argument("--students", type=int, nargs="+", default=[10, 30, 100])
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        place = Path(temporary)
+        split = place / "split"
+        making = [sys.executable, "-m", "solutions", "split", "--out", str(split)]
+        subprocess.run(making, cwd=ROOT, check=True, capture_output=True)
+        print(
+            f"{'students':>8}{'notebooks':>11}{'wall s':>9}{'CPU s':>9}{'a minute':>10}"
+            f"{'CPU s each':>12}{'peak MiB':>10}"
+        )
+        for students in args.students:
+            size = grade(students, split, place)
+            print(
+                f"{size.students:>8,}{size.notebooks:>11,}{size.wall_s:>9.1f}{size.cpu_s:>9.1f}"
+                f"{60 * size.notebooks / size.wall_s:>10.0f}{size.cpu_s / size.notebooks:>12.2f}"
+                f"{size.peak_bytes / 2**20:>10.0f}",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()
