@@ -6,6 +6,7 @@ import itertools
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -86,12 +87,14 @@ def class_command(
     read_manifest(data, skip=("public_split",))
     split = open_split(split_folder)
     hand_ins = find_hand_ins(submissions, milestones.SLUGS)
-    record = _recorder()
     before = None if compare is None else open_before(compare)
     if workers and scheduler:
         raise click.UsageError("--workers is for this machine, --scheduler for a cluster")
     with ExitStack() as stack:
+        # What is needed at the end is imported while the warm process does its own imports.
+        recorder = stack.enter_context(ThreadPoolExecutor(1)).submit(_recorder)
         team = stack.enter_context(_team(split, data, scheduler, trust_submissions))
+        record = recorder.result()
         click.echo(team.said, err=True)
         refuse_to_show((split_folder, submissions, out, PACKAGES / "solutions"), team.shown)
         make_ready(out)
@@ -121,6 +124,8 @@ def _recorder() -> Callable[..., None]:
         BadInputError: the packages for it are not installed; better told before hours are spent.
     """
     try:
+        import datasketch  # noqa: F401 - of the class's page: it takes as long as the gradebook
+
         from grader.gradebook.book import record_class
     except ImportError as error:
         raise BadInputError(

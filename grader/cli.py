@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 import signal
 import sys
@@ -21,11 +22,9 @@ from rich.progress import (
 
 import milestones
 from grader import __version__
-from grader.class_cli import class_command, verify
 from grader.cold import COLD
 from grader.errors import BadInputError
 from grader.grade import grade
-from grader.gradebook_cli import gradebook
 from grader.hosts import IN_ROOMS, WITHOUT_BOUNDARY, walled_host
 from grader.notebook import read_notebook
 from grader.paths import course_folder
@@ -38,15 +37,34 @@ OUT_DIR = click.Path(file_okay=False, path_type=Path)
 OUT_FILE = click.Path(dir_okay=False, path_type=Path)
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+# Commands for instructors, imported when they are asked for: a check must not wait for them.
+ELSEWHERE = {
+    "class": "grader.class_cli:class_command",
+    "gradebook": "grader.gradebook_cli:gradebook",
+    "verify": "grader.class_cli:verify",
+}
+
+
+class LazyGroup(click.Group):
+    """A group that imports some of its commands late, as click's documentation shows it."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of all commands."""
+        return sorted([*super().list_commands(ctx), *ELSEWHERE])
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a command, imported now if it lies elsewhere."""
+        if cmd_name not in ELSEWHERE:
+            return super().get_command(ctx, cmd_name)
+        module, _, name = ELSEWHERE[cmd_name].partition(":")
+        found: click.Command = getattr(importlib.import_module(module), name)
+        return found
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, package_name="kv-capacity")
 def cli() -> None:
     """Grade the KV Capacity notebooks."""
-
-
-cli.add_command(class_command)
-cli.add_command(verify)
-cli.add_command(gradebook)
 
 
 def _slug(_context: click.Context, _parameter: click.Parameter, value: object) -> object:

@@ -61,6 +61,7 @@ if TYPE_CHECKING:  # a slow import
     from grader.classroom import Graded
 
 WRITES = {"grader_writes": True}
+BATCH = 70  # hand-ins of ten students
 MISSING = "missing"  # the reason of a hand-in that is none
 
 
@@ -210,6 +211,28 @@ def record(
     Raises:
         BadInputError: the database did not take it.
     """
+    with book.writing() as session:
+        return _record(
+            session,
+            graded,
+            split_id=split_id,
+            walled=walled,
+            handed_in_at=handed_in_at,
+            grader_version=grader_version,
+            now=now,
+        )
+
+
+def _record(
+    session: Session,
+    graded: Graded,
+    *,
+    split_id: str,
+    walled: bool,
+    handed_in_at: datetime | None,
+    grader_version: str = __version__,
+    now: Callable[[], datetime] = _now,
+) -> bool:
     hand_in, report = graded.hand_in, graded.report
     key = {
         "student": storable(hand_in.student),
@@ -246,62 +269,64 @@ def record(
         )
         for position, check in enumerate(report.checks)
     ]
-    with book.writing() as session:
-        session.merge(Student(student=key["student"]))
-        session.flush()
-        changed = _merge_times(session, key, handed_in_at)
-        session.flush()
-        old = session.get(GradingRow, tuple(grading_key.values()))
-        if old is None:
-            session.add(new)
-            session.flush()
-            session.add_all(checks)
-            return True
-        old_checks = list(
-            session.scalars(select(CheckRow).filter_by(**grading_key).order_by(CheckRow.position))
-        )
-        same = _values(old) == _values(new) and [*map(_values, old_checks)] == [
-            *map(_values, checks)
-        ]
-        if same or _rank(new) < _rank(old):
-            return changed
-        if _rank(new) == _rank(old):  # of one rank and yet another outcome: somebody will ask
-            session.add(
-                EventRow(
-                    student=old.student,
-                    milestone=old.milestone,
-                    part=old.notebook_sha256,
-                    at=now(),
-                    kind="graded again",
-                    author=f"grader {grader_version}",
-                    before=_told(old),
-                    after=_told(new),
-                    reason=f"on split {split_id}",
-                )
-            )
-        for row in old_checks:
-            session.delete(row)
-        session.flush()
-        session.merge(new)
+    session.merge(Student(student=key["student"]))
+    session.flush()
+    changed = _merge_times(session, key, handed_in_at)
+    session.flush()
+    old = session.get(GradingRow, tuple(grading_key.values()))
+    if old is None:
+        session.add(new)
         session.flush()
         session.add_all(checks)
         return True
+    old_checks = list(
+        session.scalars(select(CheckRow).filter_by(**grading_key).order_by(CheckRow.position))
+    )
+    same = _values(old) == _values(new) and [*map(_values, old_checks)] == [*map(_values, checks)]
+    if same or _rank(new) < _rank(old):
+        return changed
+    if _rank(new) == _rank(old):  # of one rank and yet another outcome: somebody will ask
+        session.add(
+            EventRow(
+                student=old.student,
+                milestone=old.milestone,
+                part=old.notebook_sha256,
+                at=now(),
+                kind="graded again",
+                author=f"grader {grader_version}",
+                before=_told(old),
+                after=_told(new),
+                reason=f"on split {split_id}",
+            )
+        )
+    for row in old_checks:
+        session.delete(row)
+    session.flush()
+    session.merge(new)
+    session.flush()
+    session.add_all(checks)
+    return True
 
 
 def record_class(
     where: Path | str, graded: Iterable[Graded], *, split_id: str, walled: bool
 ) -> None:
-    """Write a graded class into a gradebook, made where there is none, one hand-in at a time.
+    """Write a graded class into a gradebook, made where there is none.
 
-    Whatever was killed on the way, and in whatever order: the same class ends in the same bytes.
+    A transaction takes `BATCH` hand-ins: each waits for the disk, and what one that was killed has
+    lost the next run writes again. Whatever was killed on the way, and in whatever order: the same
+    class ends in the same bytes.
 
     Raises:
         BadInputError: the gradebook cannot be opened or written.
     """
     with open_book(where, create=True) as book:
-        for one in graded:
-            when = one.hand_in.handed_in_at
-            record(book, one, split_id=split_id, walled=walled, handed_in_at=when)
+        every = list(graded)
+        for start in range(0, len(every), BATCH):
+            with book.writing() as session:
+                for one in every[start : start + BATCH]:
+                    when = one.hand_in.handed_in_at
+                    _record(session, one, split_id=split_id, walled=walled, handed_in_at=when)
         path = book.engine.url.database if book.engine.dialect.name == "sqlite" else None
     if path:
         settle(Path(path))

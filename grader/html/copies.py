@@ -18,15 +18,18 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-from datasketch import MinHash, MinHashLSH
 from numpy.typing import NDArray
 
 import milestones
 from grader.errors import BadInputError
 from grader.html.tokens import words
 from grader.notebook import Notebook, read_notebook
+
+if TYPE_CHECKING:
+    from datasketch import MinHash
 
 RUN = 8  # tokens: shorter runs are Python's idioms, longer ones break at every small change
 ALIKE = 0.8  # Jaccard similarity of the runs
@@ -72,6 +75,8 @@ class _Groups:
     """The notebooks of one milestone, those alike in one group."""
 
     def __init__(self) -> None:
+        from datasketch import MinHashLSH  # a slow import, and only a class needs it
+
         self._lsh = MinHashLSH(num_perm=PERMUTATIONS, params=(BANDS, ROWS))
         self._ids: dict[bytes, int] = {}  # of every distinct set of runs
         self._runs: list[Runs] = []
@@ -127,6 +132,8 @@ class _Groups:
 @cache
 def _empty() -> MinHash:
     """Return a sketch of nothing; what it hashes with is made once, as it is the same for all."""
+    from datasketch import MinHash
+
     return MinHash(num_perm=PERMUTATIONS, hashfunc=int)
 
 
