@@ -318,6 +318,9 @@ class _WarmBody:
             os.close(self._leash)
             self._leash = None
             self._hear("nothing more", END_TIMEOUT_S)
+            with contextlib.suppress(psutil.Error):  # its keeper has done so, if that still lived
+                if self._first is not None:
+                    self._first.kill()
 
     def clear(self) -> None:
         self.end()

@@ -137,6 +137,7 @@ def _be_first(
         # The kernel drops a signal to the first process that it has no handler for.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         boundary.lay_out(view, limits)
+        linux.die_with_parent(signal.SIGKILL)  # again: a change of user took the wish back
         linux.set_dumpable(False)  # the notebook's process is the same user's; it may not look in
         student = os.fork()
         if student == 0:

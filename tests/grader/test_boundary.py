@@ -13,6 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import psutil
 import pytest
 
 from grader import seccomp
@@ -359,3 +360,12 @@ def test_python_that_is_reached_over_a_link_has_its_libraries(walled: Host, tmp_
     )
     assert run.stdout.startswith("True"), run.stderr
     assert str(link) in run.stdout
+
+
+def test_a_room_ends_with_its_keeper(room: Room) -> None:
+    assert found(room, "found = 1") == 1
+    first = room._body._first  # type: ignore[attr-defined]
+    keeper = first.parent()
+    keeper.kill()
+    _, alive = psutil.wait_procs([first], timeout=10)
+    assert not alive
