@@ -114,21 +114,29 @@ def _describe_worker(trust: bool) -> str:
 
 def remote(client: Any, parcel: Parcel, limits: Limits, *, trust: bool) -> Perform:
     """Return what does a job on the cluster."""
-    sent = client.scatter(parcel, broadcast=True, hash=False)
+    # A task, not scattered data: the scheduler can do it again when the workers that held it die.
+    sent = client.submit(_hand_on, parcel, pure=False)
 
     def do(job: Job) -> list[Transcript]:
-        future = client.submit(
-            _perform_there, job, sent, limits, trust, pure=False, retries=RETRIES
-        )
-        try:
-            found: list[Transcript] = future.result()
-        except HostError:
-            raise
-        except Exception as error:  # whatever a cluster fails with is no notebook's fault
-            raise HostError(f"the cluster failed: {type(error).__name__}: {error}") from error
-        return found
+        fault: Exception | None = None
+        for _ in range(1 + RETRIES):
+            future = client.submit(
+                _perform_there, job, sent, limits, trust, pure=False, retries=RETRIES
+            )
+            try:
+                found: list[Transcript] = future.result()
+                return found
+            except HostError:
+                raise
+            except Exception as error:  # whatever a cluster fails with is no notebook's fault
+                fault = error
+        raise HostError(f"the cluster failed: {type(fault).__name__}: {fault}") from fault
 
     return do
+
+
+def _hand_on(parcel: Parcel) -> Parcel:
+    return parcel
 
 
 def _perform_there(job: Job, parcel: Parcel, limits: Limits, trust: bool) -> list[Transcript]:
