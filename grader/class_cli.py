@@ -48,6 +48,11 @@ from grader.surroundings import PACKAGES
 from grader.view import refuse_to_show
 
 OR_TRUST = ", or grade hand-ins you trust with --trust-submissions"
+IN_WALLS = "Each notebook runs in a walled room of {scheduler}, {size} at a time."
+IN_TRUST = (
+    "No boundary on some workers of {scheduler}.\nAs --trust-submissions says, the notebooks run "
+    "there with the workers' own rights, {size} at a time."
+)
 OUT_DIR = click.Path(file_okay=False, path_type=Path)
 OUT_FILE = click.Path(dir_okay=False, path_type=Path)
 
@@ -197,13 +202,13 @@ def _team(split: Split, data: Path, scheduler: str | None, trust: bool) -> Itera
         bait = leave_bait(split, data, Path(folder))
         places = {slug: _places(split, data, slug, bait) for slug in milestones.SLUGS}
         if scheduler is not None:
-            client, size = stack.enter_context(connect(scheduler, trust=trust))
-            there = {
-                slug: remote(client, pack(at, slug), limits, trust=trust)
-                for slug, at in places.items()
+            client, size, walled = stack.enter_context(connect(scheduler, trust=trust))
+            sent = {  # most milestones have the same places
+                at: remote(client, pack(at), limits, trust=trust) for at in set(places.values())
             }
-            said = f"Each notebook runs in a walled room of {scheduler}, {size} at a time."
-            yield Team(there, size, said, True, (), bait, cancelled)
+            there = {slug: sent[at] for slug, at in places.items()}
+            said = (IN_WALLS if walled else IN_TRUST).format(scheduler=scheduler, size=size)
+            yield Team(there, size, said, walled, (), bait, cancelled)
             return
         if trust:
             host, said = stack.enter_context(walled_or_trusted_host())

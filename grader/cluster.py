@@ -8,6 +8,7 @@ A job whose worker dies is given to another one.
 
 from __future__ import annotations
 
+import hashlib
 import io
 import tarfile
 import tempfile
@@ -33,7 +34,10 @@ CONNECT_S = 10
 
 @dataclass(frozen=True)
 class Parcel:
-    """The files a worker needs, as one archive, and their name on it."""
+    """The files a worker needs, as one archive.
+
+    `name` is a hash of them: a worker outlives a class, and the next one has other questions.
+    """
 
     name: str
     content: bytes
@@ -51,7 +55,7 @@ class Parcel:
         )
 
 
-def pack(places: Places, name: str) -> Parcel:
+def pack(places: Places) -> Parcel:
     """Return the files of some places as bytes; truth is not among them."""
     content = io.BytesIO()
     parts = {"data": places.data, "questions": places.questions, "overlay": places.overlay,
@@ -60,7 +64,8 @@ def pack(places: Places, name: str) -> Parcel:
         for part, folder in parts.items():
             if folder is not None:
                 archive.add(folder, arcname=part, filter=_without_public_truth)
-    return Parcel(name, content.getvalue())
+    whole = content.getvalue()
+    return Parcel(hashlib.sha256(whole).hexdigest(), whole)
 
 
 def _without_public_truth(info: tarfile.TarInfo) -> tarfile.TarInfo | None:
@@ -68,8 +73,8 @@ def _without_public_truth(info: tarfile.TarInfo) -> tarfile.TarInfo | None:
 
 
 @contextmanager
-def connect(address: str, *, trust: bool) -> Iterator[tuple[Any, int]]:
-    """Connect to a cluster; yield its client and how many jobs it does at a time.
+def connect(address: str, *, trust: bool) -> Iterator[tuple[Any, int, bool]]:
+    """Connect to a cluster; yield its client, how many jobs it does at a time, and if all in walls.
 
     Raises:
         BadInputError: there is none, its workers run another grader, or give no boundary.
@@ -91,25 +96,25 @@ def connect(address: str, *, trust: bool) -> Iterator[tuple[Any, int]]:
         threads = client.nthreads()
         if not threads:
             raise BadInputError(f"{address}: the cluster has no worker; start `dask worker`")
-        said: dict[str, str] = client.run(_describe_worker, trust)
-        faults = {worker: why for worker, why in said.items() if why != _expected()}
+        said: dict[str, tuple[str, bool]] = client.run(_describe_worker, trust)
+        faults = {worker: why for worker, (why, _) in said.items() if why != _expected()}
         if faults:
             worker, why = next(iter(faults.items()))
             raise BadInputError(f"worker {worker}: {why}")
-        yield client, sum(threads.values())
+        yield client, sum(threads.values()), all(walled for _, walled in said.values())
 
 
 def _expected() -> str:
     return f"grader {__version__} {fingerprint()}"
 
 
-def _describe_worker(trust: bool) -> str:
-    """In a worker: say which grader this is, or why it cannot grade."""
+def _describe_worker(trust: bool) -> tuple[str, bool]:
+    """In a worker: say which grader it is, or why it cannot grade, and if its rooms are walled."""
     try:
-        _Here.get(trust)
+        here = _Here.get(trust)
     except (BadInputError, HostError) as error:
-        return str(error)
-    return _expected()
+        return str(error), False
+    return _expected(), here.host.walled
 
 
 def remote(client: Any, parcel: Parcel, limits: Limits, *, trust: bool) -> Perform:

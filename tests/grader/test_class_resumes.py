@@ -17,7 +17,8 @@ import nbformat
 import psutil
 import pytest
 
-from grader.cluster import pack
+from grader import class_cli
+from grader.cluster import _Here, pack
 from grader.errors import BadInputError
 from grader.host import Host
 from grader.places import Places
@@ -225,11 +226,42 @@ def test_no_scheduler_is_told(submissions: Path, m2_hidden: Split, tmp_path: Pat
 
 def test_what_travels_to_a_worker_holds_no_truth(m2_hidden: Split, tmp_path: Path) -> None:
     places = Places(ROOT / "data", m2_hidden.folder / "questions")
-    there = pack(places, M2).unpack(tmp_path)
+    there = pack(places).unpack(tmp_path)
     assert (there.data / "train.csv").is_file()
     assert (there.questions / "runs.csv").is_file()
     assert not list(tmp_path.rglob("*truth*"))
     assert not list(tmp_path.rglob("public_split"))
+
+
+def test_a_worker_that_has_served_another_split_gets_this_ones_questions(
+    m2_hidden: Split, m2_split: Split, tmp_path: Path
+) -> None:
+    changed = tmp_path / "questions"
+    shutil.copytree(m2_hidden.folder / "questions", changed)
+    (changed / "runs.csv").write_text("run_id\n")
+    here = _Here(trust=False)
+    try:
+        for questions in (m2_split.folder / "questions", changed):
+            at = here.places(pack(Places(ROOT / "data", questions)))
+            assert at.read("questions/runs.csv") == (questions / "runs.csv").read_bytes()
+    finally:
+        here._stack.close()
+
+
+@pytest.mark.parametrize("walled", [True, False])
+def test_a_class_on_workers_without_walls_is_not_called_walled(
+    walled: bool, m2_hidden: Split, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @contextlib.contextmanager
+    def connected(_address: str, *, trust: bool) -> Iterator[tuple[Any, int, bool]]:
+        assert trust
+        yield None, 3, walled
+
+    monkeypatch.setattr(class_cli, "connect", connected)
+    monkeypatch.setattr(class_cli, "remote", lambda *_args, **_kwargs: None)
+    with class_cli._team(m2_hidden, ROOT / "data", "tcp://x", trust=True) as team:
+        assert team.walled is walled
+        assert ("walled room" in team.said) is walled
 
 
 # ---------------------------------------------------------------- the results kept
