@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from milestones.runs import LABELS
+from milestones.runs import COLUMNS, LABELS
 from solutions.draft import Draft, Source
 
+ASKED = [column for column in COLUMNS if column not in LABELS]
 N_BASES = 6
+N_CANDIDATES = 4 * N_BASES  # own runs on a grid may lead to public ones more often
 N_SHUFFLED = 400
 N_ALONE = 4
 SAME = 1.0
@@ -62,7 +64,8 @@ ALTERATIONS = (
 def draw(source: Source) -> Draft:
     """Draw the questions of one split and their answers."""
     rng, runs = source.rng, source.runs
-    table, rows = _altered(rng, runs.drop(columns=list(LABELS)))
+    others = source.known[~source.known["run_id"].isin(runs["run_id"])]
+    table, rows = _altered(rng, runs[ASKED], others[ASKED])
     apart = [rng.choice(len(runs), min(N_SHUFFLED, len(runs)), replace=False).tolist()]
     apart += [[int(row)] for row in rng.choice(len(runs), N_ALONE)]
     return Draft(
@@ -106,16 +109,20 @@ COUNTS = (
 
 
 def _altered(
-    rng: np.random.Generator, questions: pd.DataFrame
+    rng: np.random.Generator, questions: pd.DataFrame, public: pd.DataFrame
 ) -> tuple[pd.DataFrame, list[dict[str, Any]]]:
     """Return base rows with their alterations, and what each must come to.
 
     A base row stands among its own alterations, in random order: the first two bases then show
-    every alteration within the few dozen rows by which a named mistake is recognised.
+    every alteration within the few dozen rows by which a named mistake is recognised. No base is
+    taken of which an alteration is a public run, as long as there are others: doubled or halved,
+    a few rows in a thousand are.
     """
     wide = questions[(questions["weight_bits"] == 16) & (questions["kv_bits"] == 16)]
     pool = wide if len(wide) else questions  # real runs may all be quantized
-    chosen = pool.iloc[rng.permutation(len(pool))[:N_BASES]].reset_index(drop=True)
+    candidates = pool.iloc[rng.permutation(len(pool))[:N_CANDIDATES]]
+    fresh = candidates[~_lead_to(public, candidates)]
+    chosen = (fresh if len(fresh) >= N_BASES else candidates)[:N_BASES].reset_index(drop=True)
     changes = (UNCHANGED, *ALTERATIONS)
     tables: list[pd.DataFrame] = []
     told: list[dict[str, Any]] = []
@@ -131,6 +138,15 @@ def _altered(
     table = pd.concat(tables, ignore_index=True)
     table["run_id"] = [f"q{i:05d}" for i in range(len(table))]
     return table, told
+
+
+def _lead_to(public: pd.DataFrame, rows: pd.DataFrame) -> np.ndarray:
+    """Return which rows become, by one of the alterations, a row of the public runs."""
+    columns = [column for column in ASKED if column != "run_id"]
+    numbered = rows.assign(place=np.arange(len(rows)))
+    altered = [_apply(numbered, alteration) for alteration in (UNCHANGED, *ALTERATIONS)]
+    found = pd.concat(altered).merge(public[columns].drop_duplicates(), on=columns)
+    return np.isin(np.arange(len(rows)), found["place"])
 
 
 def _apply(row: pd.DataFrame, alteration: Alteration) -> pd.DataFrame:

@@ -14,8 +14,11 @@ from grader.report import CheckReport, Outcome
 from milestones.m5_roofline import MILESTONE
 from milestones.runs import LABELS
 from milestones.spec import Answer, Answers, Files, Table
+from solutions.draft import Source
 from solutions.exam import write_questions
+from solutions.m5_roofline import oracle
 from solutions.m5_roofline.oracle import ALTERATIONS, N_BASES, spec_times
+from solutions.world.draw import draw_hidden
 
 SLUG = MILESTONE.slug
 SEED = (31).to_bytes(32, "big")
@@ -293,3 +296,23 @@ def test_feedback_on_a_hidden_split_names_no_row(split: Path, right: dict[str, n
     terms = {name: value * 1.01 for name, value in right.items()}
     hint = judged(split, answers_of(split, terms, COEFFICIENTS))["kv_term"].hint
     assert hint == "Off in 4,000 of 4,000 values."  # a count of the whole, no row of it
+
+
+def test_no_altered_row_is_a_public_run() -> None:
+    # The batch of the first base row, doubled, is made a public run: that base is not taken.
+    drawn = draw_hidden(np.random.default_rng(3))
+
+    def questions(known: pd.DataFrame) -> pd.DataFrame:
+        source = Source(np.random.default_rng(4), drawn, known, known)
+        return oracle.draw(source).questions["altered.csv"]
+
+    nothing = drawn.iloc[:0]
+    before = questions(nothing)
+    asked = [column for column in oracle.ASKED if column != "run_id"]
+    doubled = before[asked].merge(before[asked].assign(batch_size=before["batch_size"] * 2)).head(1)
+    assert len(doubled) == 1
+    public = doubled.assign(run_id="public")
+    assert len(before.merge(doubled, on=asked)) == 1
+    after = questions(public)
+    assert len(after) == len(before)
+    assert after.merge(doubled, on=asked).empty
