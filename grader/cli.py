@@ -6,39 +6,25 @@ import importlib
 import io
 import signal
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
 from datetime import datetime
 from pathlib import Path
 
 import click
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    Progress,
-    SpinnerColumn,
-    TextColumn,
-)
+from click.shell_completion import CompletionItem
 
 import milestones
 from grader import __version__
-from grader.cold import COLD
 from grader.errors import BadInputError
-from grader.grade import grade
-from grader.hosts import IN_ROOMS, WITHOUT_BOUNDARY, walled_host
-from grader.notebook import read_notebook
+from grader.options import OUT_DIR, milestone_argument
 from grader.paths import course_folder
-from grader.present import as_json, as_junit, print_report
-from grader.report import EXIT_BAD_INPUT, EXIT_BROKEN, Report, exit_code
-from grader.split import open_split, read_manifest
+from grader.report import EXIT_BAD_INPUT, EXIT_BROKEN
 
 EXIT_INTERRUPTED = 130  # what a shell reports for a command that Ctrl-C ended
-OUT_DIR = click.Path(file_okay=False, path_type=Path)
-OUT_FILE = click.Path(dir_okay=False, path_type=Path)
 
-
-# Commands for instructors, imported when they are asked for: a check must not wait for them.
+# Commands that import much, imported when they are asked for: none waits for another's, and a
+# shell that completes a word waits for none.
 ELSEWHERE = {
+    "check": "grader.check_cli:check",
     "class": "grader.class_cli:class_command",
     "gradebook": "grader.gradebook_cli:gradebook",
     "verify": "grader.class_cli:verify",
@@ -60,6 +46,11 @@ class LazyGroup(click.Group):
         found: click.Command = getattr(importlib.import_module(module), name)
         return found
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Return the commands that begin so, none of them imported, and the options."""
+        names = [name for name in self.list_commands(ctx) if name.startswith(incomplete)]
+        return [*map(CompletionItem, names), *click.Command.shell_complete(self, ctx, incomplete)]
+
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, package_name="kv-capacity")
@@ -67,119 +58,8 @@ def cli() -> None:
     """Grade the KV Capacity notebooks."""
 
 
-def _slug(_context: click.Context, _parameter: click.Parameter, value: object) -> object:
-    try:
-        if isinstance(value, tuple):
-            return tuple(dict.fromkeys(milestones.slug_of(name) for name in value))
-        return milestones.slug_of(str(value))
-    except milestones.UnknownMilestoneError as error:
-        raise click.BadParameter(str(error)) from None
-
-
 @cli.command()
-@click.argument("milestone", nargs=-1, callback=_slug)
-@click.option("--notebooks", type=OUT_DIR, help="Folder of notebooks; default: the course's.")
-@click.option("--split", "split_folder", type=OUT_DIR, help="Split to grade on; default: public.")
-@click.option("--json", "json_file", type=OUT_FILE, help="Write the report as JSON.")
-@click.option("--junit", "junit_file", type=OUT_FILE, help="Write the report as JUnit XML.")
-@click.option("--html", "html_file", type=OUT_FILE, help="Write the report as a page to read.")
-@click.option("--room", is_flag=True, help="Put the boundary of `grader class` around it (Linux).")
-def check(
-    milestone: tuple[str, ...],
-    notebooks: Path | None,
-    split_folder: Path | None,
-    json_file: Path | None,
-    junit_file: Path | None,
-    html_file: Path | None,
-    room: bool,
-) -> None:
-    """Grade your notebooks: `grader check 5`, or all of them with no argument.
-
-    Exits 0 when every check passed, 1 when one failed, 2 on bad usage or input, 3 when the grader
-    itself broke.
-    """
-    course = course_folder()
-    data = course / "data"
-    read_manifest(data, skip=("public_split",))
-    split = open_split(split_folder or data / "public_split")
-    folder = notebooks or course / "notebooks"
-    if not folder.is_dir():
-        raise BadInputError(f"{folder}: there is no such folder of notebooks")
-    for file in (json_file, junit_file, html_file):
-        if file is not None and not file.absolute().parent.is_dir():
-            raise BadInputError(f"{file}: its folder does not exist; make it first")
-
-    reports = []
-    with _progress() as progress, walled_host() if room else nullcontext(COLD) as host:
-        for slug in milestone or milestones.SLUGS:
-            path = folder / f"{slug}.ipynb"
-            reports.append(
-                grade(milestones.load(slug), path, split, data, progress=progress(slug), host=host)
-            )
-    report = Report(split.split_id, split.public, tuple(reports))
-    for file, written in ((json_file, as_json), (junit_file, as_junit)):
-        if file is not None:
-            _write(file, written(report))
-    if html_file is not None:
-        _write(html_file, _page(report, folder))
-    print_report(report, Console(highlight=False))
-    click.echo(IN_ROOMS if room else WITHOUT_BOUNDARY)
-    sys.exit(exit_code(reports))
-
-
-def _page(report: Report, folder: Path) -> str:
-    from grader.html import report_page  # a slow import, for those who ask for a page
-
-    notebooks = {}
-    for milestone in report.milestones:
-        if milestone.unreadable is None:
-            path = folder / f"{milestone.milestone}.ipynb"
-            notebooks[milestone.milestone] = read_notebook(path)
-    return report_page(report, notebooks)
-
-
-def _write(file: Path, text: str) -> None:
-    try:
-        file.write_text(text, encoding="utf-8", newline="\n")
-    except OSError as error:
-        raise BadInputError(f"{file}: cannot be written: {error.strerror}") from None
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[str], Callable[[str, int, int], None]]]:
-    """Show a bar on a terminal, and one plain line a milestone elsewhere."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
-
-        def plain(slug: str) -> Callable[[str, int, int], None]:
-            click.echo(f"grading {slug} ...", err=True)
-            return lambda _phrase, _done, _total: None
-
-        yield plain
-        return
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.fields[slug]}"),
-        BarColumn(),
-        TextColumn("{task.description}"),
-    )
-    with Progress(*columns, console=console, transient=True) as bar:
-
-        def live(slug: str) -> Callable[[str, int, int], None]:
-            task = bar.add_task("starting", slug=slug, total=None)
-
-            def step(phrase: str, done: int, total: int) -> None:
-                bar.update(task, description=phrase, completed=done, total=total)
-                if done == total:
-                    bar.remove_task(task)
-
-            return step
-
-        yield live
-
-
-@cli.command()
-@click.argument("milestone", callback=_slug)
+@milestone_argument()
 @click.option("--notebooks", type=OUT_DIR, help="Folder of notebooks; default: the course's.")
 def reset(milestone: str, notebooks: Path | None) -> None:
     """Give the blank notebook again; what is there is kept beside it."""
