@@ -10,13 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from grader.explain import Judged, Known, explain, in_one_string
 from grader.report import CheckReport, Outcome
-from grader.trouble import printable
-from milestones.spec import Answer, Answers, Check, Files, Milestone, Verdict
+from milestones.spec import Answer, Answers, Check, Files, Milestone, ReadTable, Verdict
 
 PROBE_ROWS = 16  # wrong rows kept of a mistake's long answer: enough to tell mistakes apart
 SAME_RTOL = 1e-9  # two computations of the same wrong formula differ by rounding only
-MAX_HINT = 2_000  # characters; an answer that is quoted (its keys, a message) may have any length
 
 
 @dataclass(frozen=True)
@@ -88,10 +87,12 @@ def judge(
     mistakes: Sequence[Mistake],
     *,
     public: bool,
+    read_table: ReadTable | None = None,
 ) -> tuple[CheckReport, ...]:
     """Judge every check of a milestone, in order.
 
-    On a split that is not public, what names a single question is left out of the hint.
+    On a split that is not public, what names a single question is left out of the hint. With
+    `read_table`, which reads what calls name by a path, a diagnosis also tells slips and slices.
     """
     reports: list[CheckReport] = []
     for check in milestone.checks:
@@ -105,12 +106,18 @@ def judge(
             reports.append(skipped)
             continue
         with np.errstate(all="ignore"):  # answers may be of any size: that is no news, and no fault
-            reports.append(_judge_one(check, answers, truth, mistakes, public))
+            judged = _judge_one(check, answers, truth, mistakes, public, read_table)
+            reports.append(judged)
     return tuple(reports)
 
 
 def _judge_one(
-    check: Check, answers: Answers, truth: Files, mistakes: Sequence[Mistake], public: bool
+    check: Check,
+    answers: Answers,
+    truth: Files,
+    mistakes: Sequence[Mistake],
+    public: bool,
+    read_table: ReadTable | None,
 ) -> CheckReport:
     asked = [answer for topic in check.topics for answer in answers.under(topic)]
     if not asked:
@@ -133,17 +140,15 @@ def _judge_one(
     if verdict.passed:
         return _report(check, Outcome.PASSED, verdict)
     made = next((m for m in mistakes if check.name in m.checks and _same(m, check, asked)), None)
-    told = (verdict.remark, verdict.detail if public else "", made.hint if made else "")
-    report = _report(check, Outcome.FAILED, verdict, hint=" ".join(_sentences(told)))
+    known = None if made is None else Known(made.hint, len(asked))
+    unanswered = problem is not None and (
+        not check.sees_problems or all(answer.problem is not None for answer in asked)
+    )
+    judged = Judged(check, verdict, answers, truth, unanswered)
+    diagnosis = explain(judged, known, read_table, public=public)
+    hint = in_one_string(diagnosis, equals=known is None)
+    report = replace(_report(check, Outcome.FAILED, verdict, hint=hint), diagnosis=diagnosis)
     return report if made is None else replace(report, mistake=made.name)
-
-
-def _sentences(parts: Sequence[str]) -> list[str]:
-    """Return each part once, as a sentence that any report can hold, whatever it quotes."""
-    whole = (part.strip() for part in parts)
-    short = (part if len(part) <= MAX_HINT else f"{part[:MAX_HINT]}..." for part in whole)
-    unique = dict.fromkeys(printable(part) for part in short if part)
-    return [part if part.endswith((".", "!", "?", ")")) else f"{part}." for part in unique]
 
 
 def _same(mistake: Mistake, check: Check, asked: Sequence[Answer]) -> bool:
@@ -209,6 +214,7 @@ def _report(
         figure=_finite(found.figure),
         bar=found.bar,
         hint=hint or (found.remark if outcome is Outcome.PASSED else ""),
+        bonus=check.bonus,
     )
 
 

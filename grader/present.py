@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import Any
 
 from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
@@ -13,7 +14,15 @@ from rich.table import Table
 from rich.text import Text
 
 from grader import __version__
-from grader.report import CheckReport, MilestoneReport, Outcome, Report, shown_points
+from grader.report import (
+    CheckReport,
+    MilestoneReport,
+    Outcome,
+    Report,
+    shown_bonus,
+    shown_points,
+)
+from milestones.diagnosis import Diagnosis
 
 STYLES = {
     Outcome.PASSED: "green",
@@ -30,15 +39,15 @@ def print_report(report: Report, console: Console) -> None:
     if len(report.milestones) > 1:
         table = Table(box=None, padding=(0, 2), show_header=False)
         for milestone in report.milestones:
-            table.add_row(milestone.milestone, _points(milestone.points, milestone.points_max))
-        table.add_row("[bold]total", f"[bold]{_points(report.points, report.points_max)}")
+            table.add_row(milestone.milestone, _points(milestone))
+        table.add_row("[bold]total", f"[bold]{_points(report)}")
         console.print(table)
     where = "the public split" if report.public else f"split {report.split_id}"
     console.print(f"[dim]Graded on {escape(where)}.[/dim]", highlight=False)
 
 
 def _print_milestone(milestone: MilestoneReport, console: Console) -> None:
-    points = _points(milestone.points, milestone.points_max)
+    points = _points(milestone)
     title = Text.assemble((milestone.milestone, "bold"), f"  {milestone.title}  {points}")
     console.print(title)
     if milestone.unreadable is not None:
@@ -81,14 +90,21 @@ def _print_check(check: CheckReport, console: Console) -> None:
             f"\n{check.hint}", style="dim" if check.outcome is Outcome.PASSED else style
         )
     points = f"{shown_points(check.points)}/{shown_points(check.points_max)}"
+    if check.bonus:
+        points += "\nbonus"
     grid.add_row(Text(check.outcome, style=style), sentence, points)
     console.print(Padding(grid, (0, 0, 0, 2)))
 
 
-def _points(points: float | None, points_max: float) -> str:
-    if points is None:
-        return f"not graded (of {shown_points(points_max)} points): the grader broke"
-    return f"{shown_points(points)} of {shown_points(points_max)} points"
+def _points(one: MilestoneReport | Report) -> str:
+    """Return what was earned of what there is, and the bonus beside it."""
+    bonus = shown_bonus(one.bonus, one.bonus_max)
+    told = f"{shown_points(one.points)} of {shown_points(one.points_max)} points"
+    if one.points is None:
+        told = f"not graded (of {shown_points(one.points_max)} points): the grader broke"
+    if not bonus:
+        return told
+    return f"{told}, {bonus}" if one.points_max else bonus
 
 
 def as_json(report: Report) -> str:
@@ -102,6 +118,8 @@ def as_json(report: Report) -> str:
                 "milestone": milestone.milestone,
                 "points": milestone.points,
                 "points_max": milestone.points_max,
+                "bonus": milestone.bonus,
+                "bonus_max": milestone.bonus_max,
                 "notebook_sha256": milestone.notebook_sha256,
                 "checks": [
                     {
@@ -110,9 +128,11 @@ def as_json(report: Report) -> str:
                         "outcome": str(check.outcome),
                         "points": check.points,
                         "points_max": check.points_max,
+                        "bonus": check.bonus,
                         "figure": check.figure,
                         "bar": check.bar,
                         "hint": check.hint,
+                        "diagnosis": _diagnosis_as_json(check.diagnosis),
                     }
                     for check in milestone.checks
                 ],
@@ -124,15 +144,26 @@ def as_json(report: Report) -> str:
     return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
+def _diagnosis_as_json(diagnosis: Diagnosis | None) -> dict[str, Any] | None:
+    """Return the parts of a diagnosis; None where a check has none, as one that passed."""
+    return None if diagnosis is None else asdict(diagnosis)
+
+
 def as_junit(report: Report) -> str:
-    """Return the report as JUnit XML: one suite a milestone, one case a check."""
+    """Return the report as JUnit XML: one suite a milestone, one case a check.
+
+    A bonus that is not earned is no failure beside points: it is a skipped case that says why.
+    """
     document = JUnitXml("grader")
     for milestone in report.milestones:
         suite = TestSuite(milestone.milestone)
         for check in milestone.checks:
             case = TestCase(check.name, classname=milestone.milestone)
             text = _xml_text(check.hint or check.sentence)
+            extra = check.bonus and milestone.points_max
             match check.outcome:
+                case Outcome.FAILED if extra:
+                    case.result = [Skipped(f"Bonus, not earned: {text}")]
                 case Outcome.FAILED:
                     case.result = [Failure(text)]
                 case Outcome.SKIPPED:

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from milestones.diagnosis import Diagnosis
+
 
 class Outcome(StrEnum):
     """The four ends of a check."""
@@ -30,7 +32,10 @@ class Stop:
 
 @dataclass(frozen=True)
 class CheckReport:
-    """One check's outcome, with what the student reads."""
+    """One check's outcome, with what the student reads.
+
+    `hint` says in one string what the `diagnosis` of a failed check says in parts.
+    """
 
     name: str
     sentence: str
@@ -41,6 +46,8 @@ class CheckReport:
     bar: float | None = None
     hint: str = ""
     mistake: str = ""  # the named one that the answers equal; for the instructor's overview alone
+    bonus: bool = False  # whether its points stand beside those of the milestone
+    diagnosis: Diagnosis | None = None
 
 
 @dataclass(frozen=True)
@@ -71,12 +78,29 @@ class MilestoneReport:
     @property
     def points(self) -> float | None:
         """Points earned; None when a check is BROKEN, since what it would earn is not known."""
-        return total(check.points for check in self.checks)
+        return total(check.points for check in self.checks if not check.bonus)
 
     @property
     def points_max(self) -> float:
         """Points there are to earn, whatever is missing."""
-        return sum(check.points_max for check in self.checks)
+        return sum(check.points_max for check in self.checks if not check.bonus)
+
+    @property
+    def bonus(self) -> float | None:
+        """Bonus points earned beside them; None when a bonus check is BROKEN."""
+        return total(check.points for check in self.checks if check.bonus)
+
+    @property
+    def bonus_max(self) -> float:
+        """Bonus points there are to earn."""
+        return sum(check.points_max for check in self.checks if check.bonus)
+
+    @property
+    def main(self) -> tuple[float | None, float]:
+        """Points earned and to earn; those of the bonus where all of the milestone is bonus."""
+        if self.points_max or not self.bonus_max:
+            return self.points, self.points_max
+        return self.bonus, self.bonus_max
 
     def count(self, outcome: Outcome) -> int:
         """Return how many checks ended this way."""
@@ -101,12 +125,25 @@ class Report:
         """Points there are to earn over all milestones."""
         return sum(milestone.points_max for milestone in self.milestones)
 
+    @property
+    def bonus(self) -> float | None:
+        """Bonus points earned over all milestones; None when a bonus check is BROKEN."""
+        return total(milestone.bonus for milestone in self.milestones)
+
+    @property
+    def bonus_max(self) -> float:
+        """Bonus points there are to earn over all milestones."""
+        return sum(milestone.bonus_max for milestone in self.milestones)
+
 
 EXIT_PASSED, EXIT_FAILED, EXIT_BAD_INPUT, EXIT_BROKEN = 0, 1, 2, 3
 
 
 def exit_code(milestones: Sequence[MilestoneReport]) -> int:
-    """Return the exit code: the largest of those that apply."""
+    """Return the exit code: the largest of those that apply.
+
+    A bonus that is not earned is no failure, except in a milestone that is all bonus.
+    """
     code = EXIT_PASSED
     for milestone in milestones:
         if milestone.unreadable is not None:
@@ -114,7 +151,7 @@ def exit_code(milestones: Sequence[MilestoneReport]) -> int:
         for check in milestone.checks:
             if check.outcome is Outcome.BROKEN:
                 code = max(code, EXIT_BROKEN)
-            elif check.outcome is not Outcome.PASSED:
+            elif check.outcome is not Outcome.PASSED and not (check.bonus and milestone.points_max):
                 code = max(code, EXIT_FAILED)
     return code
 
@@ -128,3 +165,12 @@ def total(points: Iterable[float | None]) -> float | None:
 def shown_points(points: float | None) -> str:
     """Show points without needless decimals: 4, 2.5; a dash where they are not known."""
     return "-" if points is None else f"{points:g}"
+
+
+def shown_bonus(bonus: float | None, bonus_max: float) -> str:
+    """Show bonus points beside others: `2 of 2 bonus`; nothing where there are none to earn."""
+    if not bonus_max:
+        return ""
+    if bonus is None:
+        return f"bonus not graded (of {shown_points(bonus_max)})"
+    return f"{shown_points(bonus)} of {shown_points(bonus_max)} bonus"

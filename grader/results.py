@@ -20,6 +20,7 @@ from grader.errors import BadInputError
 from grader.report import CellError, CheckReport, MilestoneReport, Outcome, Stop
 from grader.split import sha256_of
 from grader.surroundings import PACKAGES
+from milestones.diagnosis import Breakdown, Diagnosis, Part
 
 
 def fingerprint() -> str:
@@ -104,9 +105,24 @@ def _read(path: Path) -> MilestoneReport | None:
 
 def _report(content: dict[str, Any]) -> MilestoneReport:
     checks = tuple(
-        CheckReport(**{**check, "outcome": Outcome(check["outcome"])})
+        CheckReport(
+            **{
+                **check,
+                "outcome": Outcome(check["outcome"]),
+                "diagnosis": _diagnosis(check["diagnosis"]),
+            }
+        )
         for check in content["checks"]
     )
     cells = tuple(CellError(**cell) for cell in content["cells"])
     stop = None if content["stop"] is None else Stop(**content["stop"])
     return MilestoneReport(**{**content, "checks": checks, "cells": cells, "stop": stop})
+
+
+def _diagnosis(content: dict[str, Any] | None) -> Diagnosis | None:
+    if content is None:
+        return None
+    cut = content["breakdown"]
+    if cut is not None:
+        cut = Breakdown(**{**cut, "parts": tuple(Part(**part) for part in cut["parts"])})
+    return Diagnosis(**{**content, "breakdown": cut})

@@ -17,6 +17,9 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
+from milestones.diagnosis import Breakdown
+from milestones.slips import Compared
+
 # ---------------------------------------------------------------- what is asked
 
 
@@ -176,8 +179,9 @@ class Files:
 class Verdict:
     """What a check found: the share of its points earned, and what to say.
 
-    `detail` may name a single question and is shown on the public split only; `remark` holds for
-    the answers as a whole and is shown on any split. A check passes at a share of 1.
+    `asked` names the first question that failed, in its table's `row` where it has one, and
+    `detail` what came back: both are shown on the public split only. `remark` holds for the answers
+    as a whole and is shown on any split. A check passes at a share of 1.
     """
 
     share: float
@@ -185,6 +189,8 @@ class Verdict:
     remark: str = ""
     figure: float | None = None
     bar: float | None = None
+    asked: str = ""
+    row: int | None = None
 
     @property
     def passed(self) -> bool:
@@ -197,12 +203,21 @@ def passed(remark: str = "") -> Verdict:
     return Verdict(1.0, remark=remark)
 
 
-def failed(detail: str, remark: str = "") -> Verdict:
+def failed(detail: str, remark: str = "", asked: str = "", row: int | None = None) -> Verdict:
     """Return a verdict that earns nothing."""
-    return Verdict(0.0, detail=detail, remark=remark)
+    return Verdict(0.0, detail=detail, remark=remark, asked=asked, row=row)
 
 
 Judge = Callable[[Answers, Files], Verdict]
+
+ReadTable = Callable[[str], pd.DataFrame]
+"""Reads a public table by the path that a `Table` names it by."""
+
+Compare = Callable[[Answers, Files, ReadTable], Sequence[Compared]]
+"""Puts what a check compares side by side, so that a slip common to all of it can be seen."""
+
+Cut = Callable[[Answers, Files, ReadTable], Breakdown | None]
+"""Cuts what a check judged into slices that show where its error lies."""
 
 
 @dataclass(frozen=True)
@@ -213,7 +228,11 @@ class Check:
     fails with that reason and `judge` is not asked, unless it `sees_problems` and counts them
     itself. `needs` names checks that must have passed; else this one is SKIPPED. `reads` are the
     parts of an answer that it looks at (columns of an array, keys of a dict), all when empty: a
-    known mistake is recognised by these alone.
+    known mistake is recognised by these alone. The points of a `bonus` check are told beside those
+    of its milestone and never among them.
+
+    For the diagnosis of a failing check: `think` is what to think about where no known mistake and
+    no slip says more; `compare` gives what slips are sought in, and `cut` the slices of an error.
     """
 
     name: str
@@ -224,6 +243,10 @@ class Check:
     needs: tuple[str, ...] = ()
     reads: tuple[int | str, ...] = ()
     sees_problems: bool = False
+    bonus: bool = False
+    think: str = ""
+    compare: Compare | None = None
+    cut: Cut | None = None
 
 
 def check(
@@ -233,6 +256,10 @@ def check(
     reads: Sequence[int | str] = (),
     *,
     sees_problems: bool = False,
+    bonus: bool = False,
+    think: str = "",
+    compare: Compare | None = None,
+    cut: Cut | None = None,
 ) -> Callable[[Judge], Check]:
     """Make a check of a function; its name is the check's, its docstring what the student reads."""
 
@@ -242,7 +269,18 @@ def check(
         assert name, "a check is made of a named function"
         assert sentence, f"the check {name} needs a docstring for the student"
         return Check(
-            name, sentence, points, tuple(topics), judge, tuple(needs), tuple(reads), sees_problems
+            name,
+            sentence,
+            points,
+            tuple(topics),
+            judge,
+            tuple(needs),
+            tuple(reads),
+            sees_problems,
+            bonus,
+            think,
+            compare,
+            cut,
         )
 
     return make
@@ -265,5 +303,10 @@ class Milestone:
 
     @property
     def points(self) -> float:
-        """The most this milestone can earn."""
-        return sum(check.points for check in self.checks)
+        """The most this milestone can earn of the course's points; 0 where all is bonus."""
+        return sum(check.points for check in self.checks if not check.bonus)
+
+    @property
+    def bonus(self) -> float:
+        """The most this milestone can earn beside them."""
+        return sum(check.points for check in self.checks if check.bonus)

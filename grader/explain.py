@@ -1,0 +1,120 @@
+"""From a verdict to a diagnosis: what was asked, what came back, what it equals, a thought.
+
+Pure. On a split that is not public only what holds for the answers as a whole is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from grader.trouble import printable
+from milestones.diagnosis import Breakdown, Diagnosis
+from milestones.slips import Compared, Slip, recognise
+from milestones.spec import Answers, Check, Files, ReadTable, Verdict
+
+MAX_TEXT = 2_000  # characters; an answer that is quoted (its keys, a message) may have any length
+MOST_QUANTITIES = 6  # of a row, beside its number
+
+
+@dataclass(frozen=True)
+class Known:
+    """A known mistake that all answers equal: its hint, and how many answers there are."""
+
+    hint: str
+    n_answers: int
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A failed check with what it was judged on; `unanswered` where there was nothing to judge."""
+
+    check: Check
+    verdict: Verdict
+    answers: Answers
+    truth: Files
+    unanswered: bool = False
+
+
+def explain(
+    judged: Judged, known: Known | None, read_table: ReadTable | None, *, public: bool
+) -> Diagnosis:
+    """Return the diagnosis of a failed check.
+
+    Slips and slices are sought on a public split where `read_table` reads its tables.
+    """
+    verdict = judged.verdict
+    slip, breakdown, asked = None, None, verdict.asked
+    if public and read_table is not None and not judged.unanswered:
+        compared = _compared(judged, read_table)
+        asked = _in_its_row(verdict, compared)
+        slip = None if known is not None else recognise(compared)
+        breakdown = _breakdown(judged, read_table)
+    told = Diagnosis(
+        asked=asked if public else "",
+        came_back=" ".join(_sentences((verdict.detail if public else "", verdict.remark))),
+        equals=_equals(known, slip),
+        think=_think(judged, known, slip),
+        breakdown=breakdown,
+    )
+    return replace(
+        told,
+        asked=printable(_short(told.asked)),
+        equals=printable(told.equals),
+        think=" ".join(_sentences((told.think,))),
+    )
+
+
+def in_one_string(diagnosis: Diagnosis, *, equals: bool = True) -> str:
+    """Return a diagnosis as one text of whole sentences, with or without what it equals."""
+    came_back = diagnosis.came_back
+    if diagnosis.asked and came_back:
+        came_back = f"{diagnosis.asked}: {came_back}"
+    told = (came_back, diagnosis.equals if equals else "", diagnosis.think)
+    return " ".join(_sentences(told))
+
+
+def _compared(judged: Judged, read_table: ReadTable) -> Sequence[Compared]:
+    compare = judged.check.compare
+    return () if compare is None else compare(judged.answers, judged.truth, read_table)
+
+
+def _breakdown(judged: Judged, read_table: ReadTable) -> Breakdown | None:
+    cut = judged.check.cut
+    return None if cut is None else cut(judged.answers, judged.truth, read_table)
+
+
+def _in_its_row(verdict: Verdict, compared: Sequence[Compared]) -> str:
+    """Return the question, and where it is a row of a table the row's number and quantities."""
+    if verdict.row is None:
+        return verdict.asked
+    table = next((one for one in compared if one.rows), None)
+    named = {} if table is None else {k: v[verdict.row] for k, v in table.quantities.items()}
+    shown = ", ".join(f"{k}={value:g}" for k, value in list(named.items())[:MOST_QUANTITIES])
+    row = f"{verdict.asked}, row {verdict.row}"
+    return f"{row} ({shown})" if shown else row
+
+
+def _equals(known: Known | None, slip: Slip | None) -> str:
+    if known is not None:
+        where = "all your answers" if known.n_answers > 1 else "your answer"
+        return f"a known mistake: {where} equal{'' if known.n_answers > 1 else 's'} its own"
+    return "" if slip is None else slip.equals
+
+
+def _think(judged: Judged, known: Known | None, slip: Slip | None) -> str:
+    if known is not None:
+        return known.hint
+    if slip is not None:
+        return slip.think
+    return "" if judged.unanswered else judged.check.think
+
+
+def _sentences(parts: Sequence[str]) -> list[str]:
+    """Return each part once, as a sentence that any report can hold, whatever it quotes."""
+    unique = dict.fromkeys(printable(_short(part.strip())) for part in parts if part.strip())
+    return [part if part.endswith((".", "!", "?", ")")) else f"{part}." for part in unique]
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}..."
