@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import json
 import os
 import random
 import signal
@@ -23,16 +22,25 @@ import numpy as np
 from grader.ask import Desk, describe
 from grader.calls import call_from_json
 from grader.frames import BrokenPipeTalkError, read_frame, write_frame
+from grader.libraries import import_those_there
 from grader.trouble import Trouble
 
 MAX_REQUEST = 64 * 2**20  # the largest request is one cell's source; a notebook is at most this
 
 
 def main() -> None:
-    """Serve requests in a process of its own, started afresh."""
+    """Serve requests in a process of its own, started afresh; the first brings its settings.
+
+    Started "ahead", it imports what notebooks import while it waits for them.
+    """
     requests, replies = private_pipes()
-    settings = json.loads(sys.argv.pop(1))
     _die_with_the_grader()
+    if sys.argv.pop(1) == "ahead":
+        import_those_there()
+    try:
+        settings, _ = read_frame(requests, MAX_REQUEST)
+    except BrokenPipeTalkError:  # no notebook came
+        return
     bound_memory(settings["address_space_bytes"])
     serve(requests, replies, Path(settings["data"]), settings["run"])
 

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from grader import boundary, child, linux
+from grader.libraries import import_libraries
 from grader.limits import Limits
 
 MAX_SETTINGS = 65_536
@@ -28,7 +29,7 @@ FAULT = 70  # EX_SOFTWARE of <sysexits.h>: this side's own failure
 def main() -> None:
     """Serve until the grader closes its end."""
     control = socket.socket(fileno=int(sys.argv.pop(1)))
-    _import_libraries()
+    import_libraries()
     gc.collect()
     gc.freeze()  # a collection in a room leaves these objects, and their pages, alone
     control.send(b"ready")
@@ -53,29 +54,6 @@ def main() -> None:
     with contextlib.suppress(ChildProcessError):
         while True:  # the grader has let go of every room, so their keepers are ending
             os.wait()
-
-
-def _import_libraries() -> None:
-    """Import what notebooks import; none of it starts a thread."""
-    import importlib
-
-    for name in (
-        "IPython.core.interactiveshell",
-        "IPython.extensions.storemagic",
-        "lightgbm",
-        "matplotlib.font_manager",
-        "matplotlib.pyplot",
-        "matplotlib_inline.backend_inline",
-        "pandas",
-        "scipy.optimize",
-        "sklearn.ensemble",
-        "sklearn.linear_model",
-        "sklearn.metrics",
-        "sklearn.model_selection",
-        "sklearn.pipeline",
-        "sklearn.preprocessing",
-    ):
-        importlib.import_module(name)
 
 
 @dataclass(frozen=True)
