@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from grader.trouble import printable
+from milestones.compared import Compared, Slip
 from milestones.diagnosis import Breakdown, Diagnosis
-from milestones.slips import Compared, Slip, recognise
+from milestones.slips import recognise
 from milestones.spec import Answers, Check, Files, ReadTable, Verdict
 
 MAX_TEXT = 2_000  # characters; an answer that is quoted (its keys, a message) may have any length
@@ -44,14 +45,14 @@ def explain(
     Slips and slices are sought on a public split where `read_table` reads its tables.
     """
     verdict = judged.verdict
-    slip, breakdown, asked = None, None, verdict.asked
+    slip, breakdown = None, None
+    compared: Sequence[Compared] = ()
     if public and read_table is not None and not judged.unanswered:
         compared = _compared(judged, read_table)
-        asked = _in_its_row(verdict, compared)
         slip = None if known is not None else recognise(compared)
         breakdown = _breakdown(judged, read_table)
     told = Diagnosis(
-        asked=asked if public else "",
+        asked=_in_its_row(verdict, compared) if public else "",
         came_back=" ".join(_sentences((verdict.detail if public else "", verdict.remark))),
         equals=_equals(known, slip),
         think=_think(judged, known, slip),
@@ -99,7 +100,7 @@ def _equals(known: Known | None, slip: Slip | None) -> str:
     if known is not None:
         where = "all your answers" if known.n_answers > 1 else "your answer"
         return f"a known mistake: {where} equal{'' if known.n_answers > 1 else 's'} its own"
-    return "" if slip is None else slip.equals
+    return "" if slip is None else str(slip)
 
 
 def _think(judged: Judged, known: Known | None, slip: Slip | None) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from milestones.compared import Compared, of_cases
 from milestones.spec import Answer, Answers, Verdict, failed, passed
 
 
@@ -51,22 +52,23 @@ def shown(number: float) -> str:
     return f"{number:,.6g}"
 
 
-def how_far(value: float, expected: float) -> str:
+def how_far(value: float, expected: float, unit: str = "") -> str:
     """Say how far a number is from the expected one, as a factor where that reads better."""
+    unit = f" {unit}" if unit else ""
     if not math.isfinite(value):
-        return f"{value} where {shown(expected)} was expected"
+        return f"{value} where {shown(expected)}{unit} was expected"
     if expected == 0 or value == 0:
-        return f"{shown(value)} where {shown(expected)} was expected"
+        return f"{shown(value)}{unit} where {shown(expected)} was expected"
     ratio = value / expected
     if abs(ratio - 1) < 1e-4:  # a percentage would read 0.00
-        return f"{shown(value)}, off by {shown(value - expected)}"
+        return f"{shown(value)}{unit}, off by {shown(value - expected)}"
     if 0.8 < ratio < 1.25:
-        return f"{shown(value)}, {abs(ratio - 1):.2%} too {'high' if ratio > 1 else 'low'}"
-    return f"{shown(value)}, which is {ratio:.4g} times the right value"
+        return f"{shown(value)}{unit}, {abs(ratio - 1):.2%} too {'high' if ratio > 1 else 'low'}"
+    return f"{shown(value)}{unit}, which is {ratio:.4g} times the right value"
 
 
 def numbers_agree(
-    answers: Iterable[Answer], expected: Mapping[str, float], rel: float = 0.0
+    answers: Iterable[Answer], expected: Mapping[str, float], rel: float = 0.0, unit: str = ""
 ) -> Verdict:
     """Compare numeric answers with `expected` by call id, within a relative tolerance."""
     wrong, n_asked = [], 0
@@ -74,33 +76,62 @@ def numbers_agree(
         n_asked += 1
         right = right_number(expected[answer.call.id])
         if not is_number(answer.value):
-            wrong.append(f"{answer.call} returned {kind_of(answer.value)}; expected one number.")
+            wrong.append((answer.call, f"{kind_of(answer.value)}; one number was expected."))
         elif not math.isclose(answer.value, right, rel_tol=rel, abs_tol=0.0):
-            wrong.append(f"{answer.call} returned {how_far(answer.value, right)}.")
+            wrong.append((answer.call, f"{how_far(answer.value, right, unit)}."))
     if not wrong:
         return passed()
-    return failed(wrong[0], f"{len(wrong)} of {n_asked} answers are not right.")
+    call, came_back = wrong[0]
+    told = f"{len(wrong)} of {n_asked} answers are not right." if n_asked > 1 else ""
+    return failed(came_back, told, asked=str(call))
+
+
+def numbers_beside(
+    answers: Iterable[Answer], expected: Mapping[str, float], *, whole: bool = False
+) -> Compared:
+    """Put numeric answers beside the right ones, each with the numbers of its question."""
+    return of_cases(
+        (
+            (
+                answer.value,
+                right_number(expected[answer.call.id]),
+                {name: value for name, value in answer.call.args.items() if is_number(value)},
+            )
+            for answer in answers
+        ),
+        whole=whole,
+    )
 
 
 def array_agrees(
-    answer: Answer, expected: np.ndarray, rel: float, what: str = "row", absolute: float = 0.0
+    answer: Answer,
+    expected: np.ndarray,
+    rel: float,
+    what: str = "row",
+    absolute: float = 0.0,
+    unit: str = "",
 ) -> Verdict:
     """Compare one array answer with `expected`: shape first, then every element."""
     value, expected = np.asarray(answer.value), right_array(expected, expected.shape)
     if value.shape != expected.shape:
         return failed(
-            f"{answer.call} returned an array of shape {value.shape}; expected {expected.shape}."
+            f"An array of shape {value.shape}; {expected.shape} was expected.",
+            asked=str(answer.call),
         )
     with np.errstate(invalid="ignore"):
         wrong = ~np.isclose(value, expected, rtol=rel, atol=absolute)  # NaN is never close
     if not wrong.any():
         return passed()
     first = tuple(int(i) for i in np.argwhere(wrong)[0])
-    where = first[0] if len(first) == 1 else first
+    told = how_far(float(value[first]), float(expected[first]), unit)
+    is_row = what == "row" and len(first) == 1
     return failed(
-        f"In {answer.call} the first is {what} {where}: "
-        f"{how_far(float(value[first]), float(expected[first]))}.",
-        f"Off in {int(wrong.sum()):,} of {wrong.size:,} values.",
+        f"{told}."
+        if is_row
+        else f"First at {what} {first if len(first) > 1 else first[0]}: {told}.",
+        f"Off in {int(wrong.sum()):,} of {wrong.size:,} {'rows' if is_row else 'values'}.",
+        asked=str(answer.call),
+        row=first[0] if is_row else None,
     )
 
 

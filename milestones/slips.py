@@ -1,38 +1,83 @@
-"""Slips of dimension, order and rounding, recognised in answers beside the right ones."""
+"""Slips of dimension, order and rounding, recognised in answers beside the right ones.
+
+Nothing here knows a milestone. A slip is told only where it explains every answer and coincidence
+is ruled out; where two explain the same answers both are said, where more do, none.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
+from milestones.compared import Compared, Slip
+from milestones.slip_factors import by_one_factor, by_two_factors
+from milestones.slip_orders import of_order
+from milestones.slip_rounding import of_rounding
 
-@dataclass(frozen=True)
-class Slip:
-    """A slip that explains every answer: what they equal, and what to think about."""
-
-    equals: str
-    think: str
-
-
-@dataclass(frozen=True)
-class Compared:
-    """Answers of one kind beside the right ones.
-
-    `value` and `right` are float arrays: (n,) for n questions or rows, (n, k) for rows of k
-    numbers. `quantities` are numbers of each question by name, each (n,), NaN where a question has
-    none. `whole` says that right answers are rounded down, `rows` that they are rows of one table.
-    """
-
-    value: np.ndarray
-    right: np.ndarray
-    quantities: Mapping[str, np.ndarray] = field(default_factory=dict)
-    whole: bool = False
-    rows: bool = False
+KINDS: tuple[Callable[[Compared], Slip | None], ...] = (
+    of_rounding,
+    by_one_factor,
+    by_two_factors,
+)
+MOST_VALUES = 8  # of a quantity, for one of them to single out rows
+FEWEST_ROWS = 20
 
 
 def recognise(compared: Sequence[Compared]) -> Slip | None:
-    """Return the slip that explains all that was compared, right answers included; None if none."""
-    del compared
-    return None
+    """Return the slip that explains all that was compared; None if there is none.
+
+    Where several things are compared, all that hold a wrong answer must show the same slip.
+    """
+    with np.errstate(all="ignore"):  # answers may be of any size
+        wrong = [one for one in compared if not one.same_shape or one.wrong.any()]
+        found = [_slip(one) for one in wrong]
+    if not found or any(slip is None for slip in found):
+        return None
+    slips = [slip for slip in found if slip is not None]
+    if len({slip.equals for slip in slips}) > 1:
+        return None
+    return Slip(slips[0].equals, slips[0].think, sum(s.count for s in slips), slips[0].noun)
+
+
+def _slip(compared: Compared) -> Slip | None:
+    if compared.rows or compared.right.ndim == 2:
+        found = of_order(compared)
+        if found is not None:
+            return found
+    if not compared.same_shape or compared.right.size == 0:
+        return None
+    flat = _flat(compared)
+    return next(filter(None, (kind(flat) for kind in KINDS)), None) or _only_where(flat)
+
+
+def _flat(compared: Compared) -> Compared:
+    """Return rows of several numbers as one column; their quantities are those of rows no more."""
+    if compared.right.ndim == 1:
+        return compared
+    return Compared(compared.value.ravel(), compared.right.ravel(), rows=False)
+
+
+def _only_where(compared: Compared) -> Slip | None:
+    """Tell which rows are wrong, where one value of one quantity singles them out."""
+    if not compared.rows or len(compared.value) < FEWEST_ROWS or compared.wrong.all():
+        return None
+    told = list(dict.fromkeys(_conditions(compared)))
+    if len(told) != 1:
+        return None
+    equals = f"the right value in every row but those where {told[0]}"
+    return Slip(equals, "What is different there? Work one such row out by hand.")
+
+
+def _conditions(compared: Compared) -> Iterator[str]:
+    for name, q in compared.quantities.items():
+        values = np.unique(q)
+        if 1 < len(values) <= MOST_VALUES:
+            for one in values:
+                if (compared.wrong == (q == one)).all():
+                    yield f"{name} is {one:g}"
+                elif (compared.wrong == (q != one)).all() and len(values) > 2:
+                    yield f"{name} is not {one:g}"
+        for other, p in compared.quantities.items():
+            if name < other and (compared.wrong == (q != p)).all():
+                yield f"{name} and {other} differ"

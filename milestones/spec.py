@@ -17,8 +17,8 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
+from milestones.compared import Compared
 from milestones.diagnosis import Breakdown
-from milestones.slips import Compared
 
 # ---------------------------------------------------------------- what is asked
 

@@ -11,57 +11,95 @@ from milestones.compare import (
     numbers_agree,
     right_array,
 )
+from milestones.m2_kv_bytes.beside import IN_BYTES, TRUTH, configs, runs, shapes
 from milestones.m2_kv_bytes.keys import KEYS, MOST_NAMED, named_in
 from milestones.spec import Answer, Answers, Files, Verdict, check, failed, passed
 
-TRUTH = "m2_kv_bytes/answers.json"
+A_TOKEN = (
+    "What does one token leave behind? In each layer, for each KV head, a key and a value of "
+    "`head_dim` numbers, of `kv_bits` bits each."
+)
 
 
-@check(points=2, topics=["known_shapes"])
+@check(points=2, topics=["known_shapes"], compare=shapes("known_shapes"), think=A_TOKEN)
 def known_shapes(answers: Answers, truth: Files) -> Verdict:
     """A token of Llama-3-70B costs 327,680 bytes, of Llama-3-8B 131,072, of Llama-2-7B 524,288."""
-    return numbers_agree(answers.under("known_shapes"), truth.json(TRUTH))
+    return numbers_agree(answers.under("known_shapes"), truth.json(TRUTH), unit=IN_BYTES)
 
 
-@check(points=2, topics=["other_shapes"])
+@check(points=2, topics=["other_shapes"], compare=shapes("other_shapes"), think=A_TOKEN)
 def other_shapes(answers: Answers, truth: Files) -> Verdict:
     """The count is right for any layers, KV heads, head size and cache dtype."""
-    return numbers_agree(answers.under("other_shapes"), truth.json(TRUTH))
+    return numbers_agree(answers.under("other_shapes"), truth.json(TRUTH), unit=IN_BYTES)
 
 
-@check(points=3, topics=["runs"])
+@check(
+    points=3,
+    topics=["runs"],
+    compare=runs,
+    think="Work the row out by hand from its columns, and compare it with `kv_bytes_per_token`.",
+)
 def every_run(answers: Answers, truth: Files) -> Verdict:
     """The bytes per token of every run of the table are right, in the order of its rows."""
     stored = truth.arrays("m2_kv_bytes/runs.npz")["kv_bytes"]
     expected = right_array(stored, (len(truth.table("runs.csv")),)).astype(np.float64)
-    return array_agrees(answers.by_id["runs"], expected, rel=0.0)
+    return array_agrees(answers.by_id["runs"], expected, rel=0.0, unit=IN_BYTES)
 
 
-@check(points=2, topics=["plain"])
+@check(
+    points=2,
+    topics=["plain"],
+    compare=configs("plain"),
+    think="Read four numbers from the file (layers, query heads, KV heads, head size), then size "
+    "the cache of all requests: context, batch and bytes a number.",
+)
 def plain_configs(answers: Answers, truth: Files) -> Verdict:
     """From a config file you size the whole cache of a batch, with or without `head_dim` in it."""
-    return numbers_agree(answers.under("plain"), truth.json(TRUTH))
+    return numbers_agree(answers.under("plain"), truth.json(TRUTH), unit=IN_BYTES)
 
 
-@check(points=1.5, topics=["spelled"])
+@check(
+    points=1.5,
+    topics=["spelled"],
+    compare=configs("spelled"),
+    think="Which key of this file holds the layers, the heads, the head size? The handout lists "
+    "the spellings.",
+)
 def other_spellings(answers: Answers, truth: Files) -> Verdict:
     """You read other families' key names, multi-query flags and a config in `text_config`."""
-    return numbers_agree(answers.under("spelled"), truth.json(TRUTH))
+    return numbers_agree(answers.under("spelled"), truth.json(TRUTH), unit=IN_BYTES)
 
 
-@check(points=1.5, topics=["windowed"])
+@check(
+    points=1.5,
+    topics=["windowed"],
+    compare=configs("windowed"),
+    think="Go through the layers one by one: how many tokens does each keep at this context?",
+)
 def layers_that_hold_less(answers: Answers, truth: Files) -> Verdict:
     """A sliding layer holds min(context, window) tokens and a recurrent layer none."""
-    return numbers_agree(answers.under("windowed"), truth.json(TRUTH))
+    return numbers_agree(answers.under("windowed"), truth.json(TRUTH), unit=IN_BYTES)
 
 
-@check(points=1.5, topics=["latent"])
+@check(
+    points=1.5,
+    topics=["latent"],
+    compare=configs("latent"),
+    think="What does latent attention keep of a token? One latent and one rope key in each layer.",
+)
 def latent_attention(answers: Answers, truth: Files) -> Verdict:
     """Latent attention holds one latent and one rope key a token a layer, whatever its heads."""
-    return numbers_agree(answers.under("latent"), truth.json(TRUTH))
+    return numbers_agree(answers.under("latent"), truth.json(TRUTH), unit=IN_BYTES)
 
 
-@check(points=1.5, topics=["refused"], needs=["plain_configs"], reads=["returned", "raised"])
+@check(
+    points=1.5,
+    topics=["refused"],
+    needs=["plain_configs"],
+    reads=["returned", "raised"],
+    think="Which key of this file leaves the size of the cache open? Raise ValueError with its "
+    "name.",
+)
 def unreadable_configs(answers: Answers, truth: Files) -> Verdict:
     """A config that cannot be read raises ValueError with the name of the key at fault."""
     expected = truth.json(TRUTH)
@@ -77,20 +115,24 @@ def _refused(answer: Answer, keys: Sequence[str]) -> Verdict:
     value = answer.value
     if "returned" in value:
         return failed(
-            f"{answer.call} returned a value of type {value['returned']}; a guess is worse "
-            f"than an error. The key at fault is {keys[0]!r}."
+            f"A value of type {value['returned']}; ValueError was expected, for the key "
+            f"{keys[0]!r}: its cache has no one size, so any number is a guess.",
+            asked=str(answer.call),
         )
     if "ValueError" not in value["raised"]:
-        return failed(f"{answer.call} raised {value['raised'][0]}; expected ValueError.")
+        return failed(
+            f"It raised {value['raised'][0]}; ValueError was expected, with the key {keys[0]!r}.",
+            asked=str(answer.call),
+        )
     named = named_in(value["message"])
     if len(named) > MOST_NAMED:
         return failed(
-            f"{answer.call}: the message names {len(named)} keys, at most {MOST_NAMED} count as "
-            "an answer.",
-            "a message that names nearly every key does not say which one is at fault.",
+            f"The message names {len(named)} keys; at most {MOST_NAMED} count as an answer.",
+            "A message that names nearly every key does not say which one to look at.",
+            asked=str(answer.call),
         )
     if not named & set(keys):
-        return failed(f"{answer.call}: the message does not name the key {keys[0]!r}.")
+        return failed(f"The message does not name the key {keys[0]!r}.", asked=str(answer.call))
     return passed()
 
 
