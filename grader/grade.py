@@ -64,8 +64,12 @@ def grade(
     limits: Limits | None = None,
     progress: Progress = silent,
     host: Host = COLD,
+    cancelled: threading.Event | None = None,
 ) -> MilestoneReport:
-    """Grade one notebook file here. Whatever it does, every check ends in exactly one outcome."""
+    """Grade one notebook file here. Whatever it does, every check ends in exactly one outcome.
+
+    Setting `cancelled` from another thread ends it soon, with a report that is worth nothing.
+    """
     try:
         notebook = read_notebook(path)
     except BadInputError as error:
@@ -74,7 +78,7 @@ def grade(
     start = Start(places, limits or Limits())
 
     def here(job: Job) -> list[Transcript]:
-        return perform(job, start, host, threading.Event(), progress)
+        return perform(job, start, host, cancelled or threading.Event(), progress)
 
     return grade_notebook(milestone, notebook, split, here)
 
