@@ -29,6 +29,7 @@ from solutions.draft import Source, write_content
 from solutions.instructor_runs import OwnRuns
 from solutions.lesson import ROOT, Reference, answer_all
 from solutions.mistake import NamedMistake
+from solutions.understanding import draw_understanding, understanding_mistakes
 from solutions.world.draw import draw_hidden, write_csv
 
 MODEL_MILESTONES = ("m5_roofline", "m6_memory_traffic")
@@ -79,7 +80,7 @@ def _remove_empty(folders: Sequence[Path]) -> None:
 def named_mistakes(slug: str) -> tuple[NamedMistake, ...]:
     """Return the named mistakes of a milestone."""
     mistakes: tuple[NamedMistake, ...] = import_module(f"solutions.{slug}.mistakes").MISTAKES
-    return mistakes
+    return (*mistakes, *understanding_mistakes(slug))
 
 
 @cache
@@ -131,9 +132,11 @@ def write_questions(
             overlay = questions / slug / "data"
             overlay.mkdir(parents=True)
             write_csv(own.train, overlay / "train.csv")
-        for name, content in draft.questions.items():
+        # a stream of its own, so that closing questions change no other draw
+        closing = draw_understanding(slug, rng[slug].spawn(1)[0])
+        for name, content in (*draft.questions.items(), *closing.questions.items()):
             write_content(questions / slug / name, content)
-        for name, content in draft.truth.items():
+        for name, content in (*draft.truth.items(), *closing.truth.items()):
             write_content(truth / slug / name, content)
     return drawn
 

@@ -7,7 +7,8 @@
   (imports, helpers, constants): run alone, the given and exercise cells must make sense;
 - code tagged `exercise`: one function, or one dict. The student's copy keeps the signature and
   the docstring and loses the body, or keeps the keys and loses the values;
-- markdown tagged `written`: the student's copy keeps headings and quoted prompts.
+- markdown tagged `written`: the student's copy keeps headings and quoted prompts;
+- markdown tagged `questions`: the same in both, followed by the milestone's closing questions.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from grader.ask import Desk
 from grader.places import Places
 from grader.trouble import Trouble, problem
 from grader.wire import unpack
+from milestones.questions import as_markdown
 from milestones.spec import Answer, Call
 from solutions.mistake import Edit
 from solutions.remember import with_fits
@@ -56,13 +58,16 @@ def read_lesson(slug: str) -> tuple[LessonCell, ...]:
     for cell in notebook.cells:
         tags = set(cell.metadata.get("tags", ()))
         plain = "markdown" if cell.cell_type == "markdown" else "code"
-        known = tags & {"given", "exercise", "written"}
+        known = tags & {"given", "exercise", "written", "questions"}
         if tags != known or len(tags) > 1:
             raise ValueError(f"{slug}: a cell has the tags {tags}; see solutions/lesson.py")
-        if ("written" in tags) != (plain == "markdown") and tags:
+        if bool(tags & {"written", "questions"}) != (plain == "markdown") and tags:
             # Its text would reach students: what is cut of a cell goes by its tag.
             raise ValueError(f"{slug}: a {plain} cell is tagged {next(iter(tags))}")
-        cells.append(LessonCell(next(iter(known), plain), cell.source))
+        if "questions" in tags:
+            cells.append(LessonCell("markdown", f"{cell.source}\n\n{as_markdown(slug)}"))
+        else:
+            cells.append(LessonCell(next(iter(known), plain), cell.source))
     return tuple(cells)
 
 

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,11 +39,16 @@ NBGRADER_CELL = {"schema_version": 3, "grade": True, "locked": True, "solution":
 
 @dataclass(frozen=True)
 class Question:
-    """A call and its right answer."""
+    """A call, or a dict to read, and the right answer: of a dict, the part that is asked for."""
 
     function: str
     args: dict[str, Any]
-    right: int
+    right: Any
+
+    def answer(self, functions: Mapping[str, Any]) -> Any:
+        """Return what these functions, or dicts, answer."""
+        target = functions[self.function]
+        return target(**self.args) if callable(target) else {k: target[k] for k in self.right}
 
     @property
     def source(self) -> str:
@@ -65,7 +70,11 @@ class Check:
         return (
             f"questions = [\n{asked}]\n"
             "for function, args, right in questions:\n"
-            f"    answer = {functions}[function](**args)\n"
+            f"    answer = {functions}[function]\n"
+            "    if callable(answer):\n"
+            "        answer = answer(**args)\n"
+            "    else:\n"
+            "        answer = {key: answer[key] for key in right}\n"
             "    assert answer == right, (function, args)\n"
         )
 
@@ -88,7 +97,7 @@ class Exam:
             return sum(
                 check.points
                 for check in self.checks
-                if all(functions[q.function](**q.args) == q.right for q in check.questions)
+                if all(question.answer(functions) == question.right for question in check.questions)
             )
 
 
@@ -104,9 +113,10 @@ def write_exam(folder: Path) -> Exam:
     calls = milestone.calls(Files(folder / "questions"))
     for check in milestone.checks:
         asked = tuple(
-            Question(call.function, dict(call.args), functions[call.function](**call.args))
+            replace(question, right=question.answer(functions))
             for call in calls
             if call.topic in check.topics
+            for question in [Question(call.function, dict(call.args), dict.fromkeys(check.reads))]
         )
         checks.append(Check(check.name, check.points, asked))
     return Exam(folder, tuple(checks))

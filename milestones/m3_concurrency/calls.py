@@ -1,6 +1,7 @@
 """The calls of milestone 3: each question names the function it is put to."""
 
 from milestones.spec import Call, Files
+from milestones.understanding import understanding_calls
 
 TOPICS = ("known", "any_machine", "fraction", "nothing_fits", "longest", "trade")
 
@@ -12,4 +13,4 @@ def calls(questions: Files) -> list[Call]:
         Call(f"{topic}/{i}", question["function"], question["args"])
         for topic in TOPICS
         for i, question in enumerate(asked[topic])
-    ]
+    ] + understanding_calls("m3_concurrency", questions)

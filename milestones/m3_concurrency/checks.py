@@ -9,6 +9,7 @@ from typing import Any
 
 from milestones.compare import how_far, is_number, kind_of, right_number
 from milestones.spec import Answer, Answers, Files, Verdict, check, failed, passed
+from milestones.understanding import understanding_checks
 
 TRUTH = "m3_concurrency/answers.json"
 CAPACITIES = "m3_concurrency/capacities.json"
@@ -16,7 +17,7 @@ WHOLE = "Requests and tokens come whole: return a whole number, rounded down."
 NEGATIVE = "Nothing can hold fewer than no requests: the answer is never below 0."
 
 
-@check(points=3, topics=["known"])
+@check(points=2.5, topics=["known"])
 def known_machine(answers: Answers, truth: Files) -> Verdict:
     """80 GB with a 70B model in INT4 hold 3 requests of 32,768 tokens, 7 in FP8, 0 with full MHA.
 
@@ -26,7 +27,7 @@ def known_machine(answers: Answers, truth: Files) -> Verdict:
     return _agree(answers.under("known"), truth)
 
 
-@check(points=3, topics=["any_machine"])
+@check(points=2.5, topics=["any_machine"])
 def any_machine(answers: Answers, truth: Files) -> Verdict:
     """The number of requests is right for any GPU, model, weight and cache dtype and context."""
     return _agree(answers.under("any_machine"), truth)
@@ -72,6 +73,7 @@ CHECKS = (
     nothing_fits,
     longest_context,
     trade_off,
+    *understanding_checks("m3_concurrency"),
 )
 
 

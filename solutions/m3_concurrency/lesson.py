@@ -10,6 +10,8 @@
 # **Check your work** at any time with `grader check 3` in a terminal.
 
 # %% tags=["given"]
+import math
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -346,3 +348,56 @@ table.set_index("server").round(1)
 #   full multi-head attention the example holds none.
 # - *Your estimate says 10 requests and the engine starts with 6. Why?* Little memory was left after
 #   the weights, and the engine's own few gigabytes came out of it.
+
+# %% [markdown] tags=["questions"]
+# ## Check your understanding
+#
+# Four questions, graded like everything else. Answer on paper first. Under a choice, copy the words
+# of one option into `understanding`, between quotes; a number goes there without its unit. A wrong
+# answer is told what it overlooks.
+
+
+# %% tags=["exercise"]
+understanding: dict = {
+    "requests_of_32k": 13,
+    "llama_3_70b_128k_gb": 42.9,
+    "paged_attention": "It gives out memory in small blocks as a request grows, so little is reserved in vain",
+}
+
+
+# %% tags=["exercise"]
+def gpus_needed(
+    gpu_memory_gb: float,
+    params_b: float,
+    weight_bits: int,
+    n_layers: int,
+    n_kv_heads: int,
+    head_dim: int,
+    kv_bits: int,
+    context_len: int,
+    n_requests: int,
+    memory_fraction: float = 0.92,
+) -> int:
+    """Return how many equal GPUs hold a model and its requests, split evenly over all of them.
+
+    Args:
+        gpu_memory_gb: memory of one GPU, in decimal GB (1e9 bytes).
+        params_b: parameters of the model, in 1e9.
+        weight_bits: bits per weight, 16, 8 or 4.
+        n_layers: transformer layers.
+        n_kv_heads: heads that keys and values are computed for.
+        head_dim: numbers in one key, or one value, of one head.
+        kv_bits: bits per number in the KV cache, 16 or 8.
+        context_len: tokens in the cache of each request.
+        n_requests: requests held at once, 1 or more.
+        memory_fraction: share of the memory that weights and caches may use together.
+
+    Returns:
+        The smallest whole number of GPUs whose usable memory holds the weights once, and the
+        caches of all requests.
+    """
+    weight_bytes = params_b * 1e9 * weight_bits / 8
+    token_bytes = kv_bytes_per_token(n_layers, n_kv_heads, head_dim, kv_bits)
+    cache_bytes = token_bytes * context_len * n_requests
+    usable_bytes = memory_fraction * gpu_memory_gb * 1e9
+    return math.ceil((weight_bytes + cache_bytes) / usable_bytes)

@@ -3,13 +3,14 @@
 from solutions.mistake import Edit, NamedMistake
 
 PER_TOKEN, REQUESTS, CONTEXT = "kv_bytes_per_token", "max_concurrent_requests", "max_context_len"
+GPUS = "gpus_needed"
 
 # Where two mistakes give the same answers, the first hint is shown: those that are wrong on more
 # questions come first.
 
 IN_REQUESTS = ("any_machine", "memory_fraction", "nothing_fits", "trade_off")
 IN_CONTEXT = ("memory_fraction", "nothing_fits", "trade_off")
-IN_BOTH = ("any_machine", "memory_fraction", "nothing_fits", "longest_context", "trade_off")
+IN_BOTH = ("any_machine", "memory_fraction", "nothing_fits", "longest_context", "trade_off", GPUS)
 
 MISTAKES = (
     NamedMistake(
@@ -208,5 +209,35 @@ MISTAKES = (
         also=("longest_context", "memory_fraction"),
         hint="This keeps to whole blocks of 16 tokens, as paged engines do. Here memory is not "
         "split into blocks.",
+    ),
+    NamedMistake(
+        "gpus_rounded_down",
+        (Edit(GPUS, "math.ceil(", "math.floor("),),
+        caught_by=GPUS,
+        hint="This rounds down: the rest needs memory too. Requests are rounded down, GPUs up.",
+    ),
+    NamedMistake(
+        "weights_on_every_gpu",
+        (
+            Edit(
+                GPUS,
+                "math.ceil((weight_bytes + cache_bytes) / usable_bytes)",
+                "math.ceil(cache_bytes / abs(usable_bytes - weight_bytes))",
+            ),
+        ),
+        caught_by=GPUS,
+        hint="Here every GPU holds all of the weights. Split over several, each holds its part.",
+    ),
+    NamedMistake(
+        "gpus_for_the_weights_alone",
+        (Edit(GPUS, "weight_bytes + cache_bytes", "weight_bytes"),),
+        caught_by=GPUS,
+        hint="This holds the weights and no request: the caches take memory too.",
+    ),
+    NamedMistake(
+        "gpus_filled_whole",
+        (Edit(GPUS, "memory_fraction * gpu_memory_gb", "gpu_memory_gb"),),
+        caught_by=GPUS,
+        hint="This fills all of each GPU. Only `memory_fraction` of its memory may be used.",
     ),
 )

@@ -50,10 +50,15 @@ class Machine:
         return usable - Fraction(self.params_b) * 10**9 * Fraction(self.weight_bits, 8)
 
     @property
+    def token_bytes(self) -> Fraction:
+        """Bytes of cache that one token of one request takes."""
+        per_head = Fraction(self.head_dim * self.kv_bits, 8)
+        return 2 * self.n_layers * self.n_kv_heads * per_head
+
+    @property
     def capacity_tokens(self) -> Fraction:
         """Tokens that the budget holds, over all requests, not rounded."""
-        per_head = Fraction(self.head_dim * self.kv_bits, 8)
-        return self.budget_bytes / (2 * self.n_layers * self.n_kv_heads * per_head)
+        return self.budget_bytes / self.token_bytes
 
     def quotient(self, given: int) -> Fraction:
         """Return requests per `given` tokens, or tokens for `given` requests, not rounded."""
@@ -148,7 +153,7 @@ def _memories_gb() -> tuple[str, ...]:
     return tuple(sorted(set(memories)))
 
 
-def _machine(rng: Rng, number: int) -> Machine:
+def random_machine(rng: Rng, number: int) -> Machine:
     """Draw a released model on a GPU; the number of the case turns through the dtypes."""
     model = _models().iloc[int(rng.integers(len(_models())))]
     return Machine(
@@ -175,7 +180,7 @@ def _redrawn(one: Callable[[], tuple[Machine, str, int] | None]) -> tuple[Machin
 
 def _any_machine(rng: Rng, number: int) -> tuple[Machine, str, int]:
     def one() -> tuple[Machine, str, int] | None:
-        machine, context = _machine(rng, number), _context(rng)
+        machine, context = random_machine(rng, number), _context(rng)
         return (machine, REQUESTS, context) if 1 < machine.quotient(context) < 500 else None
 
     return _redrawn(one)
@@ -183,7 +188,7 @@ def _any_machine(rng: Rng, number: int) -> tuple[Machine, str, int]:
 
 def _longest(rng: Rng, number: int) -> tuple[Machine, str, int]:
     def one() -> tuple[Machine, str, int] | None:
-        machine, requests = _machine(rng, number), int(rng.integers(1, 129))
+        machine, requests = random_machine(rng, number), int(rng.integers(1, 129))
         # Beyond half a million tokens every quotient lies within 1e-6 of a whole number.
         return (machine, CONTEXT, requests) if 50 < machine.quotient(requests) < 200_000 else None
 
@@ -216,7 +221,7 @@ def _nothing_fits(rng: Rng, number: int) -> tuple[Machine, str, int]:
 
     def one() -> tuple[Machine, str, int] | None:
         # `number // 2` lets weight bits and the kinds of case turn at different speeds.
-        machine = _machine(rng, number // 2)
+        machine = random_machine(rng, number // 2)
         given = _context(rng) if function == REQUESTS else int(rng.integers(1, 129))
         quotient = machine.quotient(given)
         with_all_memory = replace(machine, fraction="1").quotient(given)
@@ -233,7 +238,7 @@ def _nothing_fits(rng: Rng, number: int) -> tuple[Machine, str, int]:
 def _ladder(rng: Rng) -> tuple[Machine, list[tuple[str, int]]]:
     """Draw one machine, with contexts and numbers of requests that share its tokens out."""
     while True:
-        machine = _machine(rng, int(rng.integers(6)))
+        machine = random_machine(rng, int(rng.integers(6)))
         capacity = machine.capacity_tokens
         if not 20_000 < capacity < 2_000_000:
             continue

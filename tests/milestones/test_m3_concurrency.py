@@ -11,12 +11,16 @@ from typing import Any
 import pytest
 
 from milestones.m3_concurrency import MILESTONE
-from milestones.m3_concurrency.checks import CHECKS, DISAGREE, NEGATIVE, WHOLE
+from milestones.m3_concurrency.checks import CHECKS as ALL_CHECKS
+from milestones.m3_concurrency.checks import DISAGREE, NEGATIVE, WHOLE
+from milestones.questions import read_questions
 from milestones.spec import Answer, Answers, Call, Files, Verdict
 from solutions.exam import write_questions
-from solutions.m3_concurrency.oracle import KNOWN, REQUESTS, Machine
+from solutions.m3_concurrency.oracle import CONTEXT, KNOWN, REQUESTS, Machine
 
 SEED = (11).to_bytes(32, "big")
+QUESTIONS = {question.key for question in read_questions(MILESTONE.slug)}  # test_understanding.py
+CHECKS = tuple(check for check in ALL_CHECKS if check.name not in QUESTIONS)
 JUNK: tuple[Any, ...] = (
     None,
     True,
@@ -56,8 +60,9 @@ def exam(tmp_path_factory: pytest.TempPathFactory) -> Exam:
     folder: Path = tmp_path_factory.mktemp("m3") / "split"
     write_questions(folder, SEED, 0, slugs=(MILESTONE.slug,))
     truth = Files(folder / "truth")
-    calls = tuple(MILESTONE.calls(Files(folder / "questions")))
-    return Exam(calls, truth.json("m3_concurrency/answers.json"), truth)
+    right = truth.json("m3_concurrency/answers.json")
+    calls = tuple(c for c in MILESTONE.calls(Files(folder / "questions")) if c.id in right)
+    return Exam(calls, right, truth)
 
 
 def bytes_needed(call: Call, n_requests: int, context_len: int) -> Fraction:
@@ -123,12 +128,12 @@ def test_zero_is_the_answer_when_weights_or_the_first_request_do_not_fit(exam: E
     weights_fit = [bytes_needed(call, 0, 0) <= bytes_usable(call) for call in calls]
     assert any(weights_fit)
     assert not all(weights_fit)
-    assert {call.function for call in calls} == set(MILESTONE.functions)
+    assert {call.function for call in calls} == {REQUESTS, CONTEXT}
 
 
 def test_other_fractions_change_the_answer(exam: Exam) -> None:
     calls = [call for call in exam.calls if call.topic == "fraction"]
-    assert {call.function for call in calls} == set(MILESTONE.functions)
+    assert {call.function for call in calls} == {REQUESTS, CONTEXT}
     for call in calls:
         assert "memory_fraction" in call.args
         usual = {k: v for k, v in call.args.items() if k != "memory_fraction"}
