@@ -72,6 +72,9 @@ def changes(graded: Sequence[Graded], before: Before) -> list[tuple[str, ...]]:
         if old["notebook_sha256"] != one.report.notebook_sha256:
             told.append("another notebook")
         points = old["points"], one.report.points
+        bonus = old.get("bonus", 0), one.report.bonus
+        if bonus[0] != bonus[1]:
+            told.append(f"bonus: {shown_points(bonus[0])} -> {shown_points(bonus[1])}")
         if told or points[0] != points[1]:
             known = points[0] is not None and points[1] is not None
             change = f"{points[1] - points[0]:+g}" if known else ""

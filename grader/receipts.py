@@ -72,6 +72,8 @@ def _told(one: Graded) -> dict[str, Any]:
         "notebook_sha256": one.report.notebook_sha256,
         "points": one.report.points,
         "points_max": one.report.points_max,
+        "bonus": one.report.bonus,
+        "bonus_max": one.report.bonus_max,
         "reason": str(one.reason),
         "checks": {check.name: str(check.outcome) for check in one.report.checks},
     }

@@ -17,6 +17,7 @@ from typing import Any
 import pandas as pd
 
 import milestones
+from grader.report import CheckReport, MilestoneReport
 from milestones.runs import COLUMNS, LABELS, RAW_COLUMNS
 from milestones.spec import Files
 from solutions.exam import public_runs
@@ -64,8 +65,7 @@ class Certificate:
             },
             "reference": {
                 proof.slug: {
-                    "points": sum(check.points for check in proof.reference),
-                    "points_max": sum(check.points_max for check in proof.reference),
+                    **_points(proof.reference),
                     "figures": {
                         check.name: {"figure": _rounded(check.figure), "bar": check.bar}
                         for check in proof.reference
@@ -119,6 +119,14 @@ def certify(
     if repeated:
         faults.append(f"{repeated} questions repeat a public row")
     return Certificate(figures, proofs, repeated, top, tuple(faults), own)
+
+
+def _points(checks: tuple[CheckReport, ...]) -> dict[str, float | None]:
+    report = MilestoneReport("", "", "", checks)
+    points: dict[str, float | None] = {"points": report.points, "points_max": report.points_max}
+    if report.bonus_max:
+        points |= {"bonus": report.bonus, "bonus_max": report.bonus_max}
+    return points
 
 
 def _rounded(figure: float) -> float | None:

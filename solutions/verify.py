@@ -145,11 +145,13 @@ def room_faults(folder: Path, *, blanks: bool) -> Iterator[str]:
     for slug in milestones.SLUGS:
         milestone = milestones.load(slug)
         solved = grade(milestone, solved_path(slug), split, ROOT / "data")
-        if solved.points != milestone.points:
+        if (solved.points, solved.bonus) != (milestone.points, milestone.bonus):
             lost = [f"{c.name}: {c.hint}" for c in solved.checks if c.points != c.points_max]
-            earned = shown_points(solved.points)
-            yield f"the solved {slug} earns {earned} of {milestone.points:g}: {lost}"
+            earned = f"{shown_points(solved.points)} and {shown_points(solved.bonus)} bonus"
+            most = f"{milestone.points:g} and {milestone.bonus:g}"
+            yield f"the solved {slug} earns {earned} of {most}: {lost}"
         if blanks:
             blank = grade(milestone, blank_paths(slug)[1], split, ROOT / "data")
-            if blank.points != 0:
-                yield f"the blank {slug} earns {shown_points(blank.points)} points"
+            if (blank.points, blank.bonus) != (0, 0):
+                earned = f"{shown_points(blank.points)} and {shown_points(blank.bonus)} bonus"
+                yield f"the blank {slug} earns {earned}"

@@ -39,6 +39,7 @@ from grader import __version__
 from grader.errors import BadInputError
 from grader.gradebook.points import Attempt, CheckPoints, Entry, Manual, Override, shown
 from grader.gradebook.tables import (
+    FROM_1,
     SCHEMA,
     TABLES,
     WHOLE,
@@ -55,7 +56,7 @@ from grader.gradebook.tables import (
     Student,
     storable,
 )
-from grader.report import CellError, CheckReport, MilestoneReport, Outcome, Stop
+from grader.report import CellError, CheckReport, MilestoneReport, Outcome, Stop, shown_bonus
 
 if TYPE_CHECKING:  # a slow import
     from grader.classroom import Graded
@@ -169,13 +170,20 @@ def _begin(connection: Connection) -> None:
 
 
 def _prepare(engine: Engine, name: str, create: bool) -> None:
-    """Make the tables where there are none, and refuse what is no gradebook of this schema."""
+    """Make the tables where there are none, and refuse what is no gradebook of this schema.
+
+    One of the schema before is brought up to this one: a term's grades outlive an update.
+    """
     try:
         if inspect(engine).has_table(About.__tablename__):
             with Session(engine) as session:
                 found = session.get(About, "schema")
             schema = found.value if found else "none"
-            if schema != SCHEMA:
+            if schema == "1":
+                with engine.execution_options(**WRITES).begin() as connection:
+                    for statement in FROM_1:
+                        connection.exec_driver_sql(statement)
+            elif schema != SCHEMA:
                 raise BadInputError(f"{name}: has schema {schema}, this grader reads {SCHEMA}")
         elif not create:
             raise BadInputError(f"{name}: is no gradebook")
@@ -246,6 +254,8 @@ def _record(
         reason=str(graded.reason),
         points=report.points,
         points_max=report.points_max,
+        bonus=report.bonus,
+        bonus_max=report.bonus_max,
         title=report.title,
         stopped=report.stop.why if report.stop else None,
         by_bound=report.stop.by_bound if report.stop else False,
@@ -261,6 +271,7 @@ def _record(
             outcome=str(check.outcome),
             points=check.points,
             points_max=check.points_max,
+            bonus=check.bonus,
             figure=check.figure,
             bar=check.bar,
             sentence=check.sentence,
@@ -349,12 +360,15 @@ def _merge_times(session: Session, key: dict[str, str], handed_in_at: datetime |
 
 def _rank(row: GradingRow) -> tuple[bool, bool, bool]:
     """What is known goes before what is not; then a walled room; then a file before none."""
-    return row.points is not None, row.walled, row.reason != MISSING
+    known = row.points is not None and row.bonus is not None
+    return known, row.walled, row.reason != MISSING
 
 
 def _told(row: GradingRow) -> str:
     points = None if row.points is None else Decimal(str(row.points))
-    return f"{row.reason}, {shown(points)} of {shown(Decimal(str(row.points_max)))}"
+    bonus = shown_bonus(row.bonus, row.bonus_max)
+    told = f"{row.reason}, {shown(points)} of {shown(Decimal(str(row.points_max)))}"
+    return f"{told}, {bonus}" if bonus else told
 
 
 def _values(row: Base) -> dict[str, Any]:
@@ -378,6 +392,7 @@ def _report(row: GradingRow, checks: Sequence[CheckRow]) -> MilestoneReport:
                 check.bar,
                 check.hint,
                 check.mistake,
+                check.bonus,
             )
             for check in checks
         ),
@@ -576,9 +591,13 @@ def read_class(book: Book, split_id: str | None = None) -> ClassRecord:
         attempts: dict[tuple[str, str], list[Attempt]] = defaultdict(list)
         missing: set[tuple[str, str]] = set()
         maxima: dict[str, Decimal] = {}
+        bonuses: dict[str, Decimal] = {}
         for key, row in newest.items():
             maxima[row.milestone] = max(
                 Decimal(str(row.points_max)), maxima.get(row.milestone, Decimal(0))
+            )
+            bonuses[row.milestone] = max(
+                Decimal(str(row.bonus_max)), bonuses.get(row.milestone, Decimal(0))
             )
             if row.reason == MISSING:
                 missing.add(key[:2])
@@ -605,6 +624,7 @@ def read_class(book: Book, split_id: str | None = None) -> ClassRecord:
                     )
                     for c in sorted(criteria[slug], key=lambda c: c.criterion)
                 ),
+                bonuses[slug],
             )
             for student in students
             for slug in slugs
@@ -640,6 +660,7 @@ def _attempt(
             check.check_name,
             None if check.points is None else Decimal(str(check.points)),
             Decimal(str(check.points_max)),
+            check.bonus,
         )
         for check in check_rows[key]
     )

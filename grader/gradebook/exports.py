@@ -187,6 +187,11 @@ def as_moodle(term: Term, identify_by: str = "Email address") -> Export:
         for who, s in lines
     ]
     remarks += _changed_by_safety(cells for cells, _ in lines)
+    if any((f.points or 0) > f.points_max for _, s in lines for f in s.finals.values()):
+        remarks.append(
+            "some points lie above an item's maximum; Moodle cuts them off there unless its "
+            "setting `Unlimited grades` is on"
+        )
     remarks.append(f"in Moodle choose: map from {identify_by!r}, map to the same field of the user")
     return Export(_table((identify_by, *slugs, TOTAL), rows), tuple(remarks))
 

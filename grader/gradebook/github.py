@@ -75,6 +75,8 @@ def workflow(milestones: Sequence[tuple[str, str]]) -> str:
 def result(path: Path) -> str:
     """Return the output line of a step: the result of a `grader check --json` report.
 
+    Bonus checks add to the score and not to its maximum.
+
     Raises:
         BadInputError: it is no such report, or holds a check whose points are not known.
     """
@@ -82,12 +84,13 @@ def result(path: Path) -> str:
         content = json.loads(path.read_text(encoding="utf-8"))
         checks = [check for m in content["milestones"] for check in m["checks"]]
         tests = [_test(check) for check in checks]
-        maximum = sum(float(check["points_max"]) for check in checks)
+        counted = [check for check in checks if not check.get("bonus")] or checks
+        maximum = sum(float(check["points_max"]) for check in counted)
+        passed = all(check["outcome"] == "PASSED" for check in counted)
     except OSError as error:
         raise BadInputError(f"{path}: cannot be read: {error.strerror}") from None
     except (ValueError, KeyError, TypeError):
         raise BadInputError(f"{path}: is no report of `grader check --json`") from None
-    passed = all(test["status"] == "pass" for test in tests)
     given = {
         "version": 1,
         "status": "pass" if passed else "fail",

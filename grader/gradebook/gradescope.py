@@ -77,6 +77,8 @@ def _test(milestone: MilestoneReport, check: CheckReport, number: str) -> dict[s
     if check.hint:
         lines.append(check.hint)
     points = f"{shown_points(check.points)}/{shown_points(check.points_max)}"
+    if check.bonus:
+        points += " bonus"
     return {
         "name": f"{milestone.milestone}: {check.name} ({points})",
         "number": number,

@@ -1,8 +1,8 @@
 """From attempts to final points: pure functions, with a line for every step they take.
 
-The order: points of checks (as overridden), manual points, the cap at the maximum, the late
-penalty, its floor, rounding. An override of the whole milestone stands for all of it. What is not
-known stays unknown (None), never zero.
+The order: points of checks (as overridden), manual points, the cap at the maximum, the bonus of
+checks, the late penalty, its floor, rounding. An override of the whole milestone stands for all of
+it. What is not known stays unknown (None), never zero.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ class CheckPoints:
     name: str
     points: Decimal | None
     points_max: Decimal
+    bonus: bool = False
 
 
 @dataclass(frozen=True)
@@ -40,9 +41,13 @@ class Attempt:
 
     @property
     def points(self) -> Decimal | None:
-        """What its checks earned; None where one is BROKEN."""
-        known = [check.points for check in self.checks if check.points is not None]
-        return sum(known, Decimal(0)) if len(known) == len(self.checks) else None
+        """What its checks earned beside any bonus; None where one is BROKEN."""
+        return _sum([check.points for check in self.checks if not check.bonus])
+
+    @property
+    def bonus(self) -> Decimal | None:
+        """What its bonus checks earned; None where one is BROKEN."""
+        return _sum([check.points for check in self.checks if check.bonus])
 
 
 @dataclass(frozen=True)
@@ -80,6 +85,7 @@ class Entry:
     missing: bool = False
     overrides: tuple[Override, ...] = ()
     manual: tuple[Manual, ...] = ()
+    bonus_max: Decimal = Decimal(0)
 
     @property
     def points_max(self) -> Decimal:
@@ -89,7 +95,10 @@ class Entry:
 
 @dataclass(frozen=True)
 class Final:
-    """Final points, or None where they are not known yet, and how they came about."""
+    """Final points, or None where they are not known yet, and how they came about.
+
+    `bonus` is the part of them that bonus checks brought.
+    """
 
     student: str
     milestone: str
@@ -99,6 +108,8 @@ class Final:
     attempt: Attempt | None = None
     days_late: int = 0
     before_penalty: Decimal | None = None
+    bonus: Decimal = Decimal(0)
+    bonus_max: Decimal = Decimal(0)
 
     @property
     def penalty(self) -> Decimal | None:
@@ -125,7 +136,7 @@ def final_points(entry: Entry, rules: MilestoneRules) -> Final:
         set_to = f"set to {shown(whole.points)} of {shown(entry.points_max)}"
         points = rules.rounding(whole.points)
         line = f"{set_to} by {whole.author}: {whole.reason}"
-        return replace(final, points=points, before_penalty=points, lines=(line,))
+        return replace(final, points=points, before_penalty=points, lines=(line,), bonus=Decimal(0))
     told = [
         f"{part} set to {shown(one.points)} by {one.author}: {one.reason}"
         for part, one in sorted(checks.items())
@@ -134,19 +145,35 @@ def final_points(entry: Entry, rules: MilestoneRules) -> Final:
     return replace(final, lines=(*told, *final.lines))
 
 
-def total_points(finals: Sequence[Final], weights: Sequence[Decimal], rounding: Rounding) -> Total:
-    """Return the weighted total of a student's final points."""
-    weight = sum(weights, Decimal(0))
+def total_points(
+    finals: Sequence[Final],
+    weights: Sequence[Decimal],
+    rounding: Rounding,
+    bonus_cap: Decimal | None = None,
+) -> Total:
+    """Return the weighted total of a student's final points.
+
+    A milestone that is all bonus adds to it by its weight, and nothing to what there is to earn.
+    `bonus_cap` is the most that bonus checks bring to the total.
+    """
+    weight = sum((w for f, w in zip(finals, weights, strict=True) if f.points_max), Decimal(0))
     unknown = [final.milestone for final in finals if final.points is None]
     if unknown:
         return Total(None, weight, (f"not known yet: {', '.join(unknown)}",))
-    parts = [
-        share * final.points / final.points_max
-        for final, share in zip(finals, weights, strict=True)
-        if final.points is not None and final.points_max
-    ]
-    points = rounding(sum(parts, Decimal(0)))
-    return Total(points, weight, (f"{shown(points)} of {shown(weight)}, weighted",))
+    points, bonus = Decimal(0), Decimal(0)
+    for final, share in zip(finals, weights, strict=True):
+        maximum = final.points_max or final.bonus_max
+        if final.points is not None and maximum:
+            points += share * final.points / maximum
+            bonus += share * final.bonus / maximum
+    over = Decimal(0) if bonus_cap is None else max(Decimal(0), bonus - bonus_cap)
+    points = rounding(points - over)
+    lines = [f"{shown(points)} of {shown(weight)}, weighted"]
+    if bonus:
+        lines.append(f"{shown(rounding(bonus - over))} of them bonus")
+    if over:
+        lines.append(f"at most {shown(bonus_cap)} bonus points count")
+    return Total(points, weight, tuple(lines))
 
 
 def shown(points: Decimal | None) -> str:
@@ -155,6 +182,11 @@ def shown(points: Decimal | None) -> str:
         return "-"
     text = f"{points:f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _sum(parts: Sequence[Decimal | None]) -> Decimal | None:
+    known = [part for part in parts if part is not None]
+    return sum(known, Decimal(0)) if len(known) == len(parts) else None
 
 
 def _latest(overrides: Iterable[Override]) -> tuple[dict[str, Override], Override | None]:
@@ -216,20 +248,26 @@ def _told_which(final: Final, attempts: Sequence[Attempt], which: str) -> Final:
 
 def _without_attempt(entry: Entry, rules: MilestoneRules) -> Final:
     if not entry.missing:
-        return Final(entry.student, entry.milestone, None, entry.points_max, ("not graded yet",))
+        return Final(
+            entry.student, entry.milestone, None, entry.points_max, ("not graded yet",),
+            bonus_max=_bonus_max(entry, rules),
+        )  # fmt: skip
     marked = sum((m.points for m in entry.manual if m.points is not None), Decimal(0))
     lines = ["nothing was handed in"]
     if marked:
         lines.append(f"{shown(marked)} marked by hand")
     points = rules.rounding(_capped(marked, entry, rules, lines))
     return Final(
-        entry.student, entry.milestone, points, entry.points_max, tuple(lines), None, 0, points
-    )
+        entry.student, entry.milestone, points, entry.points_max, tuple(lines), None, 0, points,
+        bonus_max=_bonus_max(entry, rules),
+    )  # fmt: skip
 
 
 def _of_attempt(attempt: Attempt, entry: Entry, rules: MilestoneRules) -> Final:
     """Return what one attempt comes to, with a line for each step."""
     lines: list[str] = []
+    if not rules.bonus:
+        attempt = replace(attempt, checks=tuple(c for c in attempt.checks if not c.bonus))
     days = _days_late(attempt, rules, lines)
     unknown = [check.name for check in attempt.checks if check.points is None]
     unmarked = [m.criterion for m in entry.manual if m.points is None and not m.bonus]
@@ -239,23 +277,34 @@ def _of_attempt(attempt: Attempt, entry: Entry, rules: MilestoneRules) -> Final:
         if unmarked:
             lines.append(f"not known yet: {', '.join(unmarked)} not marked")
         return Final(
-            entry.student, entry.milestone, None, entry.points_max, tuple(lines), attempt, days
-        )
-    earned = attempt.points or Decimal(0)
+            entry.student, entry.milestone, None, entry.points_max, tuple(lines), attempt, days,
+            bonus_max=_bonus_max(entry, rules),
+        )  # fmt: skip
+    earned, bonus = attempt.points or Decimal(0), attempt.bonus or Decimal(0)
     marked = sum((m.points for m in entry.manual if m.points is not None), Decimal(0))
     points = earned + marked
     by_hand = f", {shown(marked)} of them marked by hand" if entry.manual else ""
     lines.append(f"{shown(points)} of {shown(entry.points_max)}{by_hand}")
-    points = _capped(points, entry, rules, lines)
+    capped = _capped(points, entry, rules, lines)
+    points = capped + bonus
+    if bonus_max := _bonus_max(entry, rules):
+        lines.append(f"{shown(bonus)} of {shown(bonus_max)} bonus")
     before = rules.rounding(points)
+    without = capped
     if days:
         points = _penalised(points, days, rules, lines)
+        without = _penalised(capped, days, rules, [])
     final = rules.rounding(points)
     if final != points:
         lines.append(f"rounded to {final} ({rules.rounding.mode})")
     return Final(
-        entry.student, entry.milestone, final, entry.points_max, tuple(lines), attempt, days, before
-    )
+        entry.student, entry.milestone, final, entry.points_max, tuple(lines), attempt, days,
+        before, final - rules.rounding(without), bonus_max,
+    )  # fmt: skip
+
+
+def _bonus_max(entry: Entry, rules: MilestoneRules) -> Decimal:
+    return entry.bonus_max if rules.bonus else Decimal(0)
 
 
 def _capped(points: Decimal, entry: Entry, rules: MilestoneRules, lines: list[str]) -> Decimal:

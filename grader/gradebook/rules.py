@@ -108,6 +108,7 @@ class MilestoneTable(_Strict):
     weight: Number | None = None
     deadline: Moment | None = None
     extra_credit: bool = False
+    bonus: bool | None = None
     attempt: Literal["best", "last"] | None = None
 
 
@@ -125,6 +126,8 @@ class RulesFile(_Strict):
 
     timezone: Zone | None = None
     attempt: Literal["best", "last"] = "best"
+    bonus: bool = True
+    bonus_cap: Number | None = None
     late: LateTable = LateTable()
     rounding: RoundingTable = RoundingTable()
     milestone: dict[Slug, MilestoneTable] = {}
@@ -197,6 +200,7 @@ class MilestoneRules:
     extra_credit: bool = False
     late: Late = Late()
     rounding: Rounding = Rounding()
+    bonus: bool = True
 
 
 @dataclass(frozen=True)
@@ -219,6 +223,8 @@ class Rules:
     tables: tuple[tuple[str, MilestoneTable], ...] = ()
     deadlines: tuple[tuple[str, Due], ...] = ()
     extensions: tuple[Extension, ...] = ()
+    bonus: bool = True
+    bonus_cap: Decimal | None = None
 
     def table(self, slug: str) -> MilestoneTable:
         """Return what the file says of a milestone."""
@@ -229,7 +235,10 @@ class Rules:
         return dict(self.deadlines).get(slug)
 
     def weight(self, slug: str, points_max: Decimal) -> Decimal:
-        """Return a milestone's weight in the total: its maximum, unless the file gives one."""
+        """Return a milestone's weight in the total: its maximum, unless the file gives one.
+
+        One that is all bonus weighs as much as its bonus.
+        """
         given = self.table(slug).weight
         return points_max if given is None else given
 
@@ -242,7 +251,7 @@ class Rules:
                 due, extended = extension.due, True
         return MilestoneRules(
             due, extended, table.attempt or self.attempt, table.extra_credit, self.late,
-            self.rounding,
+            self.rounding, self.bonus if table.bonus is None else table.bonus,
         )  # fmt: skip
 
 
@@ -312,6 +321,8 @@ def rules_of(content: dict[str, Any], name: str) -> Rules:
         tuple(file.milestone.items()),
         tuple(deadlines.items()),
         tuple(extensions),
+        file.bonus,
+        file.bonus_cap,
     )
 
 
@@ -386,6 +397,11 @@ timezone = "Europe/Berlin"
 # A notebook with other content is a new attempt, the same content again is the same attempt.
 attempt = "best"
 
+# Whether bonus checks count (default true), on top of a milestone's points and late as they are,
+# and the most that they may bring to the total (default: all of it).
+bonus = true
+bonus_cap = 10
+
 [late]
 # What each started day after the deadline costs: a share of the points earned, or points.
 # A day ends when the clock shows the deadline's time again. Exactly at the deadline is on time.
@@ -402,7 +418,8 @@ mode = "half-up"
 # One table a milestone.
 # weight:       its part of the total (default: its points). Weights need not add up to 100.
 # deadline:     the last second that is on time (default: none, nothing is late)
-# extra_credit: whether points above the maximum count (default false)
+# extra_credit: whether points above the maximum that a person gave count (default false)
+# bonus:        as above, for this milestone alone
 # attempt:      as above, for this milestone alone
 {tables}
 # Extensions: a later deadline for one student. Without a milestone it holds for all of them, where

@@ -26,8 +26,11 @@ def standings(record: ClassRecord, rules: Rules) -> list[Standing]:
             slug: final_points(record.entries[student, slug], rules.for_student(student, slug))
             for slug in record.slugs
         }
-        weights = [rules.weight(slug, final.points_max) for slug, final in finals.items()]
-        total = total_points(list(finals.values()), weights, rules.rounding)
+        weights = [
+            rules.weight(slug, final.points_max or final.bonus_max)
+            for slug, final in finals.items()
+        ]
+        total = total_points(list(finals.values()), weights, rules.rounding, rules.bonus_cap)
         found.append(Standing(student, finals, total))
     return found
 

@@ -23,7 +23,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-SCHEMA = "1"
+SCHEMA = "2"
 WHOLE = ""  # the `part` of an override that sets a milestone's points, not a check's
 
 
@@ -117,7 +117,8 @@ class HandInRow(Base):
 class GradingRow(Base):
     """What one notebook came to on one split with one version of the grader.
 
-    `points` is null where a check is BROKEN. `cells` is JSON: the cells that raised.
+    `points` is null where a check is BROKEN, `bonus` where a bonus check is. `cells` is JSON: the
+    cells that raised.
     """
 
     __tablename__ = "gradings"
@@ -138,6 +139,8 @@ class GradingRow(Base):
     reason: Mapped[str]
     points: Mapped[float | None]
     points_max: Mapped[float]
+    bonus: Mapped[float | None]
+    bonus_max: Mapped[float]
     title: Mapped[str]
     stopped: Mapped[str | None]
     by_bound: Mapped[bool]
@@ -174,6 +177,7 @@ class CheckRow(Base):
     outcome: Mapped[str]
     points: Mapped[float | None]
     points_max: Mapped[float]
+    bonus: Mapped[bool]
     figure: Mapped[float | None]
     bar: Mapped[float | None]
     sentence: Mapped[str]
@@ -262,6 +266,13 @@ TABLES = (
     CriterionRow,
     ManualRow,
     EventRow,
+)
+
+FROM_1 = (  # a gradebook of schema 1 knows no bonus: what it holds has none
+    "ALTER TABLE gradings ADD COLUMN bonus FLOAT DEFAULT 0",
+    "ALTER TABLE gradings ADD COLUMN bonus_max FLOAT NOT NULL DEFAULT 0",
+    "ALTER TABLE checks ADD COLUMN bonus BOOLEAN NOT NULL DEFAULT false",
+    "UPDATE about SET value = '2' WHERE name = 'schema'",
 )
 
 # For whoever looks into the file with SQL: attempts as they count, the first is number 1.

@@ -16,7 +16,15 @@ from grader.html.reasons import REASONS, Told
 from grader.html.scale import Scale
 from grader.html.visible import shorten
 from grader.notebook import Notebook
-from grader.report import CheckReport, MilestoneReport, Outcome, Report, shown_points, total
+from grader.report import (
+    CheckReport,
+    MilestoneReport,
+    Outcome,
+    Report,
+    shown_bonus,
+    shown_points,
+    total,
+)
 
 COURSE = "KV Capacity"
 MAX_RAISED = 20  # errors in the list above the checks
@@ -52,6 +60,7 @@ class ShownCheck:
     figure: str = ""
     bar: str = ""
     chart: Markup | None = None
+    bonus: bool = False
 
 
 @dataclass(frozen=True)
@@ -61,8 +70,9 @@ class Section:
     slug: str
     title: str
     points: str
-    points_max: str
-    share: float | None  # of the points; None where they are not known
+    points_max: str  # empty where all of it is bonus
+    bonus: str  # what was earned of the bonus, in words
+    known: bool
     ending: Told | None  # None where it ran to its end
     said: str  # the grader's own sentence on that ending
     checks: tuple[ShownCheck, ...]
@@ -129,6 +139,7 @@ def _page(
 ) -> str:
     known = [report for report in reports if report.points is not None]
     open_points = sum(report.points_max for report in reports if report.points is None)
+    whole = Report(split_id, public, tuple(reports))
     return fill(
         "feedback.html",
         student=shorten(student, 200),
@@ -138,6 +149,7 @@ def _page(
         points=shown_points(total(report.points for report in known)),
         points_max=shown_points(sum(report.points_max for report in known)),
         open_points=shown_points(open_points) if open_points else "",
+        bonus=shown_bonus(whole.bonus, whole.bonus_max),
         version=__version__,
     )
 
@@ -155,8 +167,9 @@ def _section(report: MilestoneReport, reason: Reason, notebook: Notebook | None)
         slug=report.milestone,
         title=report.title,
         points=shown_points(report.points),
-        points_max=shown_points(report.points_max),
-        share=None if report.points is None else report.points / max(report.points_max, 1e-9),
+        points_max=shown_points(report.points_max) if report.main[1] == report.points_max else "",
+        bonus=shown_bonus(report.bonus, report.bonus_max),
+        known=report.points is not None,
         ending=REASONS.get(reason),
         said="" if reason is Reason.MISSING else shorten(said, MAX_TEXT),
         checks=tuple(_check(check, same) for check in report.checks),
@@ -199,4 +212,5 @@ def _check(check: CheckReport, told_above: str) -> ShownCheck:
         chart=bullet(check.figure, check.bar)
         if check.figure is not None and check.bar is not None
         else None,
+        bonus=check.bonus,
     )

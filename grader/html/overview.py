@@ -24,6 +24,7 @@ from grader.html.statistics import (
     MadeMistake,
     Measured,
     Result,
+    bonuses,
     check_numbers,
     made_mistakes,
     measured,
@@ -66,6 +67,7 @@ class Row:
     student: str
     link: str
     total: str
+    bonus: str
     cells: tuple[Cell, ...]
 
 
@@ -76,6 +78,7 @@ class MilestoneNumbers:
     slug: str
     title: str
     points_max: str
+    bonus: str  # the mean of it and the most, in words; empty where there is none
     handed_in: int
     mean: str
     middle: str
@@ -148,6 +151,7 @@ def class_page(
         middle=f"{median(known):g}" if known else "-",
         points_max=shown_points(points_max),
         n_unknown=len(students) - len(known),
+        has_bonus=any(one.report.bonus_max for one in results),
         histogram=_histogram(known, points_max),
         milestones=[_milestone(slug, results) for slug in slugs],
         looks=[
@@ -207,14 +211,16 @@ def _histogram(points: Sequence[float], points_max: float) -> tuple[Markup, list
 def _milestone(slug: str, results: Sequence[Result]) -> MilestoneNumbers:
     here = [one for one in results if one.report.milestone == slug]
     came = [one for one in here if one.reason is not Reason.MISSING]
-    points = [one.report.points for one in came if one.report.points is not None]
-    most = here[0].report.points_max
+    points = [known for one in came if (known := one.report.main[0]) is not None]
+    most, bonus_max = here[0].report.main[1], here[0].report.bonus_max
+    extra = [one.report.bonus for one in came if one.report.bonus is not None]
     full = sum(one >= most for one in points)
     none = sum(one <= 0 for one in points)
     return MilestoneNumbers(
         slug=slug,
         title=here[0].report.title,
         points_max=shown_points(most),
+        bonus="" if not bonus_max else _mean_bonus(extra, bonus_max),
         handed_in=len(came),
         mean=f"{sum(points) / len(points):.1f}" if points else "-",
         middle=f"{median(points):g}" if points else "-",
@@ -228,6 +234,11 @@ def _milestone(slug: str, results: Sequence[Result]) -> MilestoneNumbers:
         ),
         missing=_named([one.student for one in here if one.reason is Reason.MISSING]),
     )
+
+
+def _mean_bonus(earned: Sequence[float], most: float) -> str:
+    mean = f"{sum(earned) / len(earned):.1f}" if earned else "-"
+    return f"{mean} of {shown_points(most)}"
 
 
 def _mistake_line(
@@ -288,11 +299,13 @@ def _rows(
     stem: Callable[[str], str] | None,
 ) -> list[Row]:
     by_place = {(one.student, one.report.milestone): one for one in results}
+    extra = bonuses(results)
     return [
         Row(
             shorten(student, MAX_NAME),
             _address(stem(student)) if stem else "",
             shown_points(whole[student]),
+            f"+{shown_points(extra[student])}" if extra[student] else "",
             tuple(_cell(by_place.get((student, slug))) for slug in slugs),
         )
         for student in students
@@ -308,8 +321,10 @@ def _cell(one: Result | None) -> Cell:
     if one is None:
         return Cell("", "none", None)
     ending = REASONS.get(one.reason)
-    points, most = one.report.points, one.report.points_max
+    points, most = one.report.main
+    extra = one.report.bonus if one.report.points_max else 0
     if points is None or one.reason in (Reason.MISSING, Reason.UNREADABLE):
         return Cell("", "none", ending)
     heat = min(HEATS, round(points / max(most, 1e-9) * HEATS))
-    return Cell(shown_points(points), f"h{heat}", ending)
+    text = f"{shown_points(points)} +{shown_points(extra)}" if extra else shown_points(points)
+    return Cell(text, f"h{heat}", ending)

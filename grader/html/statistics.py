@@ -38,6 +38,7 @@ class CheckNumbers:
     name: str
     sentence: str
     points_max: float
+    bonus: bool
     passed: int
     partly: int
     failed: int
@@ -74,11 +75,19 @@ class CheckNumbers:
 
 
 def totals(results: Iterable[Result]) -> dict[str, float | None]:
-    """Return each student's points over all milestones; None where a part is not known."""
+    """Return each student's points over all milestones, without bonus; None where not known."""
     found: dict[str, float | None] = {}
     for one in results:
         before, points = found.get(one.student, 0.0), one.report.points
         found[one.student] = None if before is None or points is None else before + points
+    return found
+
+
+def bonuses(results: Iterable[Result]) -> dict[str, float]:
+    """Return each student's bonus points over all milestones, as far as they are known."""
+    found: dict[str, float] = defaultdict(float)
+    for one in results:
+        found[one.student] += one.report.bonus or 0.0
     return found
 
 
@@ -109,7 +118,7 @@ def _numbers(
         total = whole[student]
         if total is not None and one.points is not None:
             passes.append(one.outcome is Outcome.PASSED)
-            rests.append(total - one.points)
+            rests.append(total if one.bonus else total - one.points)
     outcomes = [one.outcome for _, one in found]
     r = point_biserial(passes, rests)
     partly = sum(one.outcome is Outcome.FAILED and bool(one.points) for _, one in found)
@@ -118,6 +127,7 @@ def _numbers(
         name=check.name,
         sentence=check.sentence,
         points_max=check.points_max,
+        bonus=check.bonus,
         passed=outcomes.count(Outcome.PASSED),
         partly=partly,
         failed=outcomes.count(Outcome.FAILED) - partly,

@@ -342,7 +342,7 @@ def test_a_book_of_another_schema_is_refused(tmp_path: Path) -> None:
     with sqlite3.connect(path) as connection:
         connection.execute("UPDATE about SET value = '99'")
     connection.close()
-    with pytest.raises(BadInputError, match="has schema 99, this grader reads 1"), open_book(path):
+    with pytest.raises(BadInputError, match="has schema 99, this grader reads 2"), open_book(path):
         pass
 
 

@@ -1,0 +1,326 @@
+"""Bonus points stand beside a milestone's points everywhere, and never among them."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import sqlite3
+import tomllib
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+import milestones
+from grader.changes import Before, changes
+from grader.gradebook import exports
+from grader.gradebook.book import Book, open_book, read_class, record
+from grader.gradebook.github import result
+from grader.gradebook.gradescope import results
+from grader.gradebook.points import CheckPoints, Final, final_points, total_points
+from grader.gradebook.rules import MilestoneRules, Rounding, Rules, rules_of
+from grader.gradebook.standings import standings
+from grader.html import class_page, feedback_page
+from grader.html.statistics import Result, check_numbers
+from grader.judge import judge
+from grader.outputs import COLUMNS, report_path
+from grader.present import as_json, as_junit, print_report
+from grader.report import EXIT_BROKEN, EXIT_FAILED, EXIT_PASSED, Outcome, Report, exit_code
+from milestones.spec import Answer, Answers, Call, Check, Files, Milestone, Verdict, check, passed
+from tests.grader.gradebook import M2, MONDAY, SPLIT, graded, settled
+from tests.grader.pages import Reason
+from tests.grader.pages import check as page_check
+from tests.grader.pages import report as page_report
+from tests.grader.test_rules import attempt, due, entry
+
+PASSED, FAILED, BROKEN = Outcome.PASSED, Outcome.FAILED, Outcome.BROKEN
+
+
+@check(points=15, topics=["core"])
+def core(answers: Answers, _truth: Files) -> Verdict:
+    """The core is right."""
+    return passed() if answers.value("core") == 7 else Verdict(0.0)
+
+
+@check(points=2, topics=["rung"], bonus=True)
+def rung(answers: Answers, _truth: Files) -> Verdict:
+    """A rung beyond."""
+    return passed() if answers.value("rung") == 8 else Verdict(0.0, "Eight.")
+
+
+def milestone(*checks: Check) -> Milestone:
+    return Milestone(M2, "KV bytes", (), lambda _: [], checks)
+
+
+WITH_BONUS, ALL_BONUS = milestone(core, rung), milestone(rung)
+
+
+def judged(one: Milestone, **values: object) -> Report:
+    by_id = {
+        topic: Answer(Call(topic, "f", {}), value)
+        for topic, value in values.items()
+        if value is not None
+    }
+    checks = judge(one, Answers(by_id), Files(Path()), (), public=True)
+    return Report("public-1", True, (replace(page_report(M2), checks=checks),))
+
+
+def text(report: Report) -> str:
+    stream = io.StringIO()
+    print_report(report, Console(file=stream, width=100))
+    return stream.getvalue()
+
+
+# ---------------------------------------------------------------- a report
+
+
+def test_a_bonus_raises_no_maximum_of_its_milestone() -> None:
+    assert (WITH_BONUS.points, WITH_BONUS.bonus) == (15, 2)
+    assert (ALL_BONUS.points, ALL_BONUS.bonus) == (0, 2)
+
+
+@pytest.mark.parametrize(
+    ("values", "points", "bonus", "code"),
+    [
+        ({"core": 7, "rung": 8}, 15, 2, EXIT_PASSED),
+        ({"core": 7, "rung": 0}, 15, 0, EXIT_PASSED),
+        ({"core": 0, "rung": 8}, 0, 2, EXIT_FAILED),
+        ({"core": 7, "rung": None}, 15, None, EXIT_BROKEN),
+    ],
+)
+def test_a_bonus_stands_beside_the_points(
+    values: dict[str, int], points: float, bonus: float | None, code: int
+) -> None:
+    report = judged(WITH_BONUS, **values)
+    (told,) = json.loads(as_json(report))["milestones"]
+    assert (told["points"], told["points_max"]) == (points, 15)
+    assert (told["bonus"], told["bonus_max"]) == (bonus, 2)
+    assert [one["bonus"] for one in told["checks"]] == [False, True]
+    assert exit_code(report.milestones) == code
+
+
+def test_the_terminal_says_which_points_are_bonus() -> None:
+    assert "15 of 15 points, 2 of 2 bonus" in text(judged(WITH_BONUS, core=7, rung=8))
+    assert "15 of 15 points, 0 of 2 bonus" in text(judged(WITH_BONUS, core=7, rung=0))
+    broken = text(judged(WITH_BONUS, core=7, rung=None))
+    assert "15 of 15 points, bonus not graded (of 2)" in broken
+    assert "bonus" not in text(judged(milestone(core), core=7))
+
+
+def test_a_milestone_that_is_all_bonus_tells_its_bonus_alone() -> None:
+    report = judged(ALL_BONUS, rung=8)
+    assert "2 of 2 bonus" in text(report)
+    assert "0 of 0" not in text(report)
+    assert exit_code(report.milestones) == EXIT_PASSED
+    assert exit_code(judged(ALL_BONUS, rung=0).milestones) == EXIT_FAILED
+
+
+def test_a_bonus_that_is_not_earned_fails_no_build() -> None:
+    beside = as_junit(judged(WITH_BONUS, core=7, rung=0))
+    assert "Bonus, not earned: Eight." in beside
+    assert 'failures="0"' in beside
+    assert 'failures="1"' in as_junit(judged(ALL_BONUS, rung=0))
+
+
+def test_milestones_beyond_the_seven_are_found_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(milestones, "BONUS_SLUGS", ("x1_quantized_cache",))
+    assert milestones.slug_of("x1") == "x1_quantized_cache"
+    with pytest.raises(milestones.UnknownMilestoneError, match="beyond them x1_quantized_cache"):
+        milestones.slug_of("x2")
+
+
+# ---------------------------------------------------------------- the gradebook
+
+BONUS = CheckPoints("rung", Decimal(2), Decimal(2), bonus=True)
+
+
+def with_bonus(*earned: float, late: timedelta = timedelta(), bonus: Decimal | None = BONUS.points):
+    one = attempt(1, *earned, late=late)
+    one = replace(one, checks=(*one.checks, replace(BONUS, points=bonus)))
+    return replace(entry(one), bonus_max=Decimal(2))
+
+
+def test_a_bonus_counts_on_top_of_full_points_and_says_so() -> None:
+    final = final_points(with_bonus(5, 5, 5), MilestoneRules())
+    assert (final.points, final.points_max, final.bonus) == (17, 15, 2)
+    assert final.lines == ("15 of 15", "2 of 2 bonus")
+
+
+def test_a_bonus_is_late_as_its_notebook_is() -> None:
+    final = final_points(with_bonus(5, 5, 5, late=timedelta(days=1)), due())
+    assert (final.points, final.bonus) == (Decimal("15.3"), Decimal("1.8"))
+
+
+def test_a_rule_switches_the_bonus_off_even_where_it_broke() -> None:
+    off = MilestoneRules(bonus=False)
+    for bonus in (Decimal(2), None):
+        final = final_points(with_bonus(5, 5, 5, bonus=bonus), off)
+        assert (final.points, final.bonus, final.bonus_max) == (15, 0, 0)
+    assert final_points(with_bonus(5, 5, 5, bonus=None), MilestoneRules()).points is None
+
+
+def total(points: int, bonus: int, *, cap: int | None = None, weight: int = 15) -> Decimal | None:
+    """The total of one milestone of 15 with its bonus and one that is all bonus, of which 1."""
+    finals = [
+        Final("ann", M2, Decimal(points), Decimal(15), (), bonus=Decimal(bonus)),
+        Final("ann", "x1", Decimal(1), Decimal(0), (), bonus=Decimal(1), bonus_max=Decimal(2)),
+    ]
+    weights = [Decimal(weight), Decimal(2)]
+    limit = None if cap is None else Decimal(cap)
+    found = total_points(finals, weights, Rounding(), limit)
+    assert found.points_max == weight, "what is all bonus is nothing that must be earned"
+    return found.points
+
+
+def test_the_total_includes_every_bonus_up_to_its_cap() -> None:
+    assert total(17, 2) == 18
+    assert total(12, 2) == 13, "a bonus makes up for what was lost"
+    assert total(17, 2, weight=30) == 35, "a milestone's bonus has its milestone's weight"
+    assert total(17, 2, cap=2) == 17
+    assert total(17, 2, cap=0) == 15
+    assert total(9, 0, cap=5) == 10
+
+
+def test_the_rules_file_switches_a_bonus_off_or_caps_it() -> None:
+    def of(written: str) -> Rules:
+        return rules_of(tomllib.loads(written), "rules.toml")
+
+    assert of("").for_student("ann", M2).bonus
+    assert not of("bonus = false").for_student("ann", M2).bonus
+    mixed = of("bonus = false\nbonus_cap = 2.5\n[milestone.2]\nbonus = true")
+    assert mixed.for_student("ann", M2).bonus
+    assert not mixed.for_student("ann", "m3_concurrency").bonus
+    assert mixed.bonus_cap == Decimal("2.5")
+
+
+def handed_in(student: str, points: float = 5.0, bonus: float | None = 1.0, slug: str = M2):
+    one = graded(student, [points], slug=slug)
+    first = one.report.checks[0]
+    outcome = BROKEN if bonus is None else PASSED if bonus else FAILED
+    extra = replace(first, name="rung", outcome=outcome, points=bonus, points_max=2.0, bonus=True)
+    checks = (extra,) if slug == "x1" else (first, extra)
+    reason = Reason.BROKEN if bonus is None else Reason.GRADED
+    return replace(one, report=replace(one.report, checks=checks), reason=reason)
+
+
+@pytest.fixture
+def book(tmp_path: Path) -> Iterator[Book]:
+    with open_book(tmp_path / "book.sqlite", create=True) as opened:
+        yield opened
+
+
+def test_a_gradebook_keeps_what_was_bonus(book: Book) -> None:
+    for one in (handed_in("ann"), handed_in("ann", slug="x1"), handed_in("bob", bonus=0.0)):
+        record(book, one, split_id=SPLIT, walled=True)
+    held = read_class(book)
+    ann, bob = standings(held, Rules())
+    assert (ann.finals[M2].points, ann.finals[M2].points_max) == (6, 5)
+    assert (ann.finals["x1"].points, ann.finals["x1"].points_max) == (1, 0)
+    assert (ann.total.points, ann.total.points_max) == (7, 5)
+    assert bob.total.points is None, "nobody has graded the other milestone of bob"
+    kept = next(iter(held.reports.values()))
+    assert [one.bonus for one in kept.checks] == [False, True]
+    term = exports.Term(held, Rules(), [ann])
+    assert "Unlimited grades" in " ".join(exports.as_moodle(term).remarks)
+    assert "6,5,6" in exports.as_csv(term).text
+    assert "1 of 2 bonus" in exports.as_csv(term).text
+
+
+def test_a_broken_bonus_gives_way_to_a_known_one_in_any_order(tmp_path: Path) -> None:
+    known, broken = (handed_in("ann"), MONDAY), (handed_in("ann", bonus=None), MONDAY)
+    one = settled(tmp_path / "one.sqlite", [known, broken])
+    assert one == settled(tmp_path / "two.sqlite", [broken, known])
+    assert one == settled(tmp_path / "three.sqlite", [known])
+
+
+def test_a_gradebook_of_the_schema_before_is_brought_up_to_this_one(tmp_path: Path) -> None:
+    path = tmp_path / "old.sqlite"
+    settled(path, [(graded("ann"), MONDAY)])
+    with sqlite3.connect(path) as old:
+        for table, column in (
+            ("gradings", "bonus"),
+            ("gradings", "bonus_max"),
+            ("checks", "bonus"),
+        ):
+            old.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
+        old.execute("UPDATE about SET value = '1'")
+    old.close()
+    with open_book(path) as opened:
+        held = read_class(opened).entries["ann", M2]
+        assert (held.checks_max, held.bonus_max) == (15, 0)
+        record(opened, handed_in("bob"), split_id=SPLIT, walled=True, handed_in_at=MONDAY)
+        assert read_class(opened).entries["bob", M2].bonus_max == 2
+
+
+# ---------------------------------------------------------------- pages and other files
+
+
+def test_grades_csv_has_the_columns_it_always_had() -> None:
+    assert COLUMNS == ("student", "milestone", "points", "points_max", "reason")
+
+
+def test_a_page_of_feedback_shows_a_bonus_beside_the_points() -> None:
+    bonus = replace(page_check(name="rung"), bonus=True)
+    pages = [
+        feedback_page("ann", [handed_in("ann") if not checks else page_graded(checks)], {},
+                      split_id="s", public=False)
+        for checks in ((page_check(), bonus), (bonus,))
+    ]  # fmt: skip
+    assert "<strong>2</strong> of 2 points, 2 of 2 bonus" in pages[0]
+    assert "2 / 2 bonus" in pages[0]
+    assert "of 0 points" not in pages[1].partition("<main")[2]
+    assert "2 of 2 bonus" in pages[1]
+
+
+def page_graded(checks):
+    one = handed_in("ann")
+    return replace(one, report=replace(one.report, checks=checks, stop=None, cells=()))
+
+
+def test_the_page_of_a_class_shows_bonus_only_where_there_is_one() -> None:
+    with_one = class_page([handed_in("ann"), handed_in("bob", bonus=0.0)], split_id="s")
+    assert "Mean bonus" in with_one
+    assert "0.5 of 2" in with_one
+    assert ">5 +1<" in with_one
+    without = class_page([graded("ann")], split_id="s")
+    assert "onus" not in without.partition("<body")[2]
+    lab = class_page([handed_in("ann", slug="x1"), handed_in("bob", 0, 0.0, "x1")], split_id="s")
+    assert "no points" in lab
+    assert ">1<" in lab
+
+
+def test_a_bonus_is_no_part_of_the_rest_that_a_check_is_correlated_with() -> None:
+    found = [
+        Result(f"s{i}", Reason.GRADED, handed_in("s", float(5 * (i % 2)), float(i % 2)).report)
+        for i in range(40)
+    ]
+    rung_numbers = check_numbers(found)[1]
+    assert rung_numbers.bonus
+    assert rung_numbers.r == pytest.approx(1.0), "the rest is the five points of the other check"
+
+
+def test_a_bonus_that_changed_is_told(tmp_path: Path) -> None:
+    now = handed_in("ann", bonus=2.0)
+    before = Report(SPLIT, False, (handed_in("ann", bonus=1.0).report,))
+    report_path(tmp_path, "ann", M2).write_text(as_json(before), encoding="utf-8")
+    ((student, _, _, _, change, what),) = changes([now], Before(tmp_path))
+    assert (student, change) == ("ann", "+0")
+    assert what == "bonus: 1 -> 2"
+
+
+def test_other_tools_add_a_bonus_to_the_score_and_not_to_its_maximum(tmp_path: Path) -> None:
+    report = judged(WITH_BONUS, core=7, rung=8)
+    path = tmp_path / "m2.json"
+    path.write_text(as_json(report), encoding="utf-8")
+    told = json.loads(base64.b64decode(result(path).removeprefix("result=")))
+    assert (told["max_score"], sum(one["score"] for one in told["tests"])) == (15, 17)
+    path.write_text(as_json(judged(WITH_BONUS, core=7, rung=0)), encoding="utf-8")
+    told = json.loads(base64.b64decode(result(path).removeprefix("result=")))
+    assert told["status"] == "pass"
+    names = [one["name"] for one in results(report.milestones)["tests"]]
+    assert names[1].endswith("(2/2 bonus)")
