@@ -152,6 +152,10 @@ def history(book: str, student: str | None, milestone: str | None) -> None:
 def _common(command: Callable[..., None]) -> Callable[..., None]:
     for option in (
         click.option("--split", "split_id", help="The split that counts, where the book has more."),
+        click.option(
+            "--times", "times_file", type=FILE,
+            help="CSV (student, milestone, handed_in_at): the LMS's times in place of the files'.",
+        ),
         click.option("--rules", "rules_file", type=FILE, help="Rules of the term; default: none."),
     ):
         command = option(command)
@@ -162,9 +166,11 @@ def _common(command: Callable[..., None]) -> Callable[..., None]:
 @click.argument("book")
 @click.argument("student")
 @_common
-def explain(book: str, student: str, rules_file: Path | None, split_id: str | None) -> None:
+def explain(
+    book: str, student: str, rules_file: Path | None, times_file: Path | None, split_id: str | None
+) -> None:
     """Print how a student's points come about, step by step."""
-    term = _term(book, rules_file, split_id, None)
+    term = _term(book, rules_file, times_file, split_id, None)
     for standing in term.standings:
         if standing.student == student:
             for slug, final in standing.finals.items():
@@ -186,17 +192,24 @@ def _of(points: Decimal | None, maximum: Decimal) -> str:
     return f"{shown(points)} of {shown(maximum)}"
 
 
-def _term(book: str, rules_file: Path | None, split_id: str | None, roster: Path | None) -> Term:
+def _term(
+    book: str, rules_file: Path | None, times_file: Path | None, split_id: str | None,
+    roster: Path | None,
+) -> Term:  # fmt: skip
     with _extra():
         from grader.gradebook.book import open_book, read_class
         from grader.gradebook.exports import Term
         from grader.gradebook.roster import read_roster
         from grader.gradebook.rules import Rules, read_rules
         from grader.gradebook.standings import standings, strangers
+        from grader.gradebook.times import read_times, with_times
     ruling: Rules = Rules() if rules_file is None else read_rules(rules_file)
     people = None if roster is None else read_roster(roster)
     with open_book(book) as opened:
         record = read_class(opened, split_id)
+    if times_file is not None:
+        times = read_times(times_file, ruling.zone)
+        record = with_times(record, times, name=str(times_file))
     for name in strangers(record, ruling):
         click.echo(f"{rules_file}: an extension is for {name!r}, who is not in the book", err=True)
     return Term(record, ruling, standings(record, ruling), people)
@@ -217,13 +230,13 @@ def _term(book: str, rules_file: Path | None, split_id: str | None, roster: Path
 @_common
 def export(
     book: str, form: str, out: Path, roster: Path | None, identify_by: str,
-    rules_file: Path | None, split_id: str | None,
+    rules_file: Path | None, times_file: Path | None, split_id: str | None,
 ) -> None:  # fmt: skip
     """Write final points for an LMS or another tool; docs/exports.md describes the formats.
 
     What is not known yet is empty. `gradescope` writes a folder: a results.json a student.
     """
-    term = _term(book, rules_file, split_id, roster)
+    term = _term(book, rules_file, times_file, split_id, roster)
     from grader.gradebook import exports
 
     if form == "gradescope":

@@ -11,7 +11,7 @@ import sqlite3
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from difflib import get_close_matches
@@ -37,7 +37,7 @@ from sqlalchemy.orm import Session
 import milestones
 from grader import __version__
 from grader.errors import BadInputError
-from grader.gradebook.points import Attempt, CheckPoints, Entry, Manual, Override, shown
+from grader.gradebook.points import Attempt, CheckPoints, Entry, Manual, Override, numbered, shown
 from grader.gradebook.tables import (
     FROM_1,
     SCHEMA,
@@ -612,7 +612,7 @@ def read_class(book: Book, split_id: str | None = None) -> ClassRecord:
                 student,
                 slug,
                 maxima[slug],
-                _numbered(attempts[student, slug]),
+                numbered(attempts[student, slug]),
                 (student, slug) in missing,
                 tuple(overrides[student, slug]),
                 tuple(
@@ -667,13 +667,6 @@ def _attempt(
     return Attempt(
         0, row.notebook_sha256, hand_in.handed_in_at, hand_in.last_handed_in_at, row.reason, checks
     )
-
-
-def _numbered(attempts: Sequence[Attempt]) -> tuple[Attempt, ...]:
-    """Number attempts by when they were first handed in."""
-    never = datetime.min.replace(tzinfo=UTC)
-    in_order = sorted(attempts, key=lambda a: (a.handed_in_at or never, a.notebook_sha256))
-    return tuple(replace(attempt, number=n) for n, attempt in enumerate(in_order, start=1))
 
 
 # ---------------------------------------------------------------- one content, the same bytes

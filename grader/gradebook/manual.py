@@ -89,7 +89,7 @@ def read_rubric(path: Path) -> tuple[Criterion, ...]:
     if path.suffix == ".toml":
         rows = [*enumerate(_toml_rows(path), start=1)]
     else:
-        rows = [(line, {**row}) for line, row in _csv_rows(path, RUBRIC, ("bonus",))]
+        rows = [(line, {**row}) for line, row in csv_rows(path, RUBRIC, ("bonus",))]
     faults, found = [], {}
     for number, row in rows:
         given = {key: value for key, value in row.items() if (key, value) != ("bonus", "")}
@@ -129,7 +129,7 @@ def read_marks(path: Path) -> list[Mark]:
         BadInputError: something in it cannot be read; the message has a line for each fault.
     """
     marks, faults = [], []
-    for number, row in _csv_rows(path, POINTS):
+    for number, row in csv_rows(path, POINTS):
         points = _number(row["points"])
         if points is None:
             faults.append(f"{path}: row {number}: points {row['points']!r} is no number")
@@ -160,7 +160,7 @@ def _number(text: str) -> Decimal | None:
     return number if number.is_finite() else None
 
 
-def _csv_rows(
+def csv_rows(
     path: Path, columns: Sequence[str], more: Sequence[str] = ()
 ) -> list[tuple[int, dict[str, str]]]:
     """Return the rows of a CSV with exactly these columns, each with its line.

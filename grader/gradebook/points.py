@@ -323,13 +323,16 @@ def _days_late(attempt: Attempt, rules: MilestoneRules, lines: list[str]) -> int
     days = rules.due.days_late(attempt.handed_in_at, rules.late.grace)
     if days or rules.extended:
         extension = " (extended)" if rules.extended else ""
-        when = "on time" if not days else f"{days} day{'s' if days > 1 else ''} late"
+        when = f"{_days(days)} late" if days else "on time"
         lines.append(f"due {rules.due.shown()}{extension}: {when}")
     return days
 
 
 def _penalised(points: Decimal, days: int, rules: MilestoneRules, lines: list[str]) -> Decimal:
     late = rules.late
+    if late.cut_off_days is not None and days > late.cut_off_days:
+        lines.append(f"{_days(days)} late: nothing counts after {_days(late.cut_off_days)}")
+        return Decimal(0)
     if late.points_per_day is not None:
         taken = min(points, late.points_per_day * days)
         price = f"-{shown(late.points_per_day * days)}"
@@ -342,5 +345,15 @@ def _penalised(points: Decimal, days: int, rules: MilestoneRules, lines: list[st
     floor = points * late.floor_share
     left = max(points - taken, floor)
     at_floor = f", floor {shown(late.floor_share * 100)} %" if left > points - taken else ""
-    lines.append(f"{days} day{'s' if days > 1 else ''} late: {price}{at_floor} = {shown(left)}")
+    lines.append(f"{_days(days)} late: {price}{at_floor} = {shown(left)}")
     return left
+
+
+def _days(count: int) -> str:
+    return f"{count} day{'' if count == 1 else 's'}"
+
+
+def numbered(attempts: Iterable[Attempt]) -> tuple[Attempt, ...]:
+    """Number attempts by when they were first handed in."""
+    in_order = sorted(attempts, key=lambda a: (a.handed_in_at or NEVER, a.notebook_sha256))
+    return tuple(replace(attempt, number=n) for n, attempt in enumerate(in_order, start=1))

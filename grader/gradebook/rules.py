@@ -94,6 +94,7 @@ class LateTable(_Strict):
     points_per_day: Number | None = None
     grace_minutes: Annotated[int, Field(ge=0, le=10_080)] = 0
     floor_share: Share = Decimal(0)
+    cut_off_days: Annotated[int, Field(ge=0, le=365)] | None = None
 
     @model_validator(mode="after")
     def _one_of_two(self) -> Self:
@@ -158,6 +159,7 @@ class Late:
     points_per_day: Decimal | None = None
     grace: timedelta = timedelta()
     floor_share: Decimal = Decimal(0)
+    cut_off_days: int | None = None
 
 
 @dataclass(frozen=True)
@@ -225,6 +227,7 @@ class Rules:
     extensions: tuple[Extension, ...] = ()
     bonus: bool = True
     bonus_cap: Decimal | None = None
+    zone: ZoneInfo | None = None
 
     def table(self, slug: str) -> MilestoneTable:
         """Return what the file says of a milestone."""
@@ -290,12 +293,12 @@ def rules_of(content: dict[str, Any], name: str) -> Rules:
         slug: due
         for slug, table in file.milestone.items()
         if table.deadline is not None
-        and (due := _due(table.deadline, file.timezone, f"milestone.{slug}.deadline", faults))
+        and (due := due_at(table.deadline, file.timezone, f"milestone.{slug}.deadline", faults))
     }
     extensions = []
     for number, table in enumerate(file.extension, start=1):
         key = f"extension {number}: until"
-        due = _due(table.until, file.timezone, key, faults)
+        due = due_at(table.until, file.timezone, key, faults)
         normal = deadlines.get(table.milestone or "")
         if due is None:
             continue
@@ -316,6 +319,7 @@ def rules_of(content: dict[str, Any], name: str) -> Rules:
             late.points_per_day,
             timedelta(minutes=late.grace_minutes),
             late.floor_share,
+            late.cut_off_days,
         ),
         Rounding(file.rounding.decimals, file.rounding.mode),
         tuple(file.milestone.items()),
@@ -323,6 +327,7 @@ def rules_of(content: dict[str, Any], name: str) -> Rules:
         tuple(extensions),
         file.bonus,
         file.bonus_cap,
+        file.timezone,
     )
 
 
@@ -331,7 +336,8 @@ def _undated(file: RulesFile) -> set[str]:
     return {slug for slug, table in file.milestone.items() if table.deadline is not None}
 
 
-def _due(moment: datetime, zone: ZoneInfo | None, key: str, faults: list[str]) -> Due | None:
+def due_at(moment: datetime, zone: ZoneInfo | None, key: str, faults: list[str]) -> Due | None:
+    """Return a moment in UTC; None where its zone leaves it open, which `faults` then says."""
     if moment.tzinfo is not None:
         return Due(moment.astimezone(UTC), zone or ZoneInfo("UTC"))
     if zone is None:
@@ -408,6 +414,7 @@ bonus_cap = 10
 share_per_day = 0.1       # or: points_per_day = 1.5
 grace_minutes = 15        # default 0; the end of each day is moved by it
 floor_share = 0.5         # default 0; late work keeps at least this share of what it earned
+cut_off_days = 7          # default: none; work that is later than so many days earns nothing
 
 [rounding]
 # Each milestone's points are rounded, then the total made of them: decimals (default 2), and

@@ -367,7 +367,7 @@ def test_weights_make_the_total_of_rounded_points() -> None:
 def test_the_example_is_a_rules_file_with_every_milestone() -> None:
     found = rules(example())
     assert [slug for slug, _ in found.deadlines] == list(milestones.SLUGS)
-    assert found.late == Late(Decimal("0.1"), None, timedelta(minutes=15), Decimal("0.5"))
+    assert found.late == Late(Decimal("0.1"), None, timedelta(minutes=15), Decimal("0.5"), 7)
     assert found.rounding == Rounding(2, "half-up")
     assert sum(found.weight(slug, Decimal(0)) for slug in milestones.SLUGS) == 100
     assert found.for_student("ann", milestones.SLUGS[-1]).extended
