@@ -153,7 +153,9 @@ def _common(command: Callable[..., None]) -> Callable[..., None]:
     for option in (
         click.option("--split", "split_id", help="The split that counts, where the book has more."),
         click.option(
-            "--times", "times_file", type=FILE,
+            "--times",
+            "times_file",
+            type=FILE,
             help="CSV (student, milestone, handed_in_at): the LMS's times in place of the files'.",
         ),
         click.option("--rules", "rules_file", type=FILE, help="Rules of the term; default: none."),
