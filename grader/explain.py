@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import pandas as pd
+
+from grader.places import Places
 from grader.trouble import printable
 from milestones.compared import Compared, Slip
 from milestones.diagnosis import Breakdown, Diagnosis
@@ -64,6 +67,15 @@ def explain(
         equals=printable(told.equals),
         think=" ".join(_sentences((told.think,))),
     )
+
+
+def reader(places: Places) -> ReadTable:
+    """Return what reads the tables that calls name, from where they lie."""
+
+    def read_table(path: str) -> pd.DataFrame:
+        return pd.read_csv(places.file(path), dtype={"run_id": str})
+
+    return read_table
 
 
 def in_one_string(diagnosis: Diagnosis, *, equals: bool = True) -> str:

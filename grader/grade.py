@@ -12,6 +12,7 @@ from pathlib import Path
 from grader.bait import Bait
 from grader.cold import COLD
 from grader.errors import BadInputError
+from grader.explain import reader
 from grader.host import Host, HostError, Start
 from grader.judge import all_broken, all_failed, judge, read_mistakes
 from grader.limits import Limits
@@ -21,7 +22,7 @@ from grader.report import CellError, CheckReport, MilestoneReport, Stop
 from grader.room import Room, open_room
 from grader.split import Split
 from grader.trouble import known_error
-from milestones.spec import Answer, Answers, Call, Milestone, Result
+from milestones.spec import Answer, Answers, Call, Milestone, ReadTable, Result
 
 MAX_CELLS_TOLD = 20  # on a hidden split: which cells raise what is a notebook's own choice
 OUR_FAULT = "The grader itself failed; this costs no points, please report it"
@@ -80,7 +81,7 @@ def grade(
     def here(job: Job) -> list[Transcript]:
         return perform(job, start, host, cancelled or threading.Event(), progress)
 
-    return grade_notebook(milestone, notebook, split, here)
+    return grade_notebook(milestone, notebook, split, here, read_table=reader(places))
 
 
 def unreadable(milestone: Milestone, why: str) -> MilestoneReport:
@@ -90,15 +91,30 @@ def unreadable(milestone: Milestone, why: str) -> MilestoneReport:
 
 
 def grade_notebook(
-    milestone: Milestone, notebook: Notebook, split: Split, do: Perform, bait: Bait | None = None
+    milestone: Milestone,
+    notebook: Notebook,
+    split: Split,
+    do: Perform,
+    bait: Bait | None = None,
+    read_table: ReadTable | None = None,
 ) -> MilestoneReport:
-    """Grade a notebook whose job is done by `do`; what follows the `bait` fails."""
+    """Grade a notebook whose job is done by `do`; what follows the `bait` fails.
+
+    `read_table` reads what calls name by a path, for the diagnosis of what fails.
+    """
     try:
         job = Job(notebook.cells, milestone.calls(split.questions), milestone.runs)
         first, *later = do(job)
         answers = Answers(first.answers, later[0].answers if later else None)
         mistakes = read_mistakes(split.truth, milestone.slug)
-        checks = judge(milestone, answers, split.truth, mistakes, public=split.public)
+        checks = judge(
+            milestone,
+            answers,
+            split.truth,
+            mistakes,
+            public=split.public,
+            read_table=read_table,
+        )
         taken = [] if bait is None else bait.taken_by(answers)
     except HostError as error:
         return _report(milestone, notebook, all_broken(milestone, f"{OUR_FAULT}: {error}."))
