@@ -215,6 +215,8 @@ def _report(
         bar=found.bar,
         hint=hint or (found.remark if outcome is Outcome.PASSED else ""),
         bonus=check.bonus,
+        figure_name=found.figure_name,
+        highest_is_best=found.highest_is_best,
     )
 
 

@@ -48,6 +48,8 @@ class CheckReport:
     mistake: str = ""  # the named one that the answers equal; for the instructor's overview alone
     bonus: bool = False  # whether its points stand beside those of the milestone
     diagnosis: Diagnosis | None = None
+    figure_name: str = ""
+    highest_is_best: bool = False  # of two figures
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -58,7 +60,7 @@ def at_least(
     from a perfect 1 stays within 1.25 times the one the bar allows.
     """
     share = 1.0 if figure >= bar else 0.5 if 1 - figure <= 1.25 * (1 - bar) else 0.0
-    return _judged(figure, bar, share, name, interval)
+    return replace(_judged(figure, bar, share, name, interval), highest_is_best=True)
 
 
 def _judged(
@@ -77,4 +79,5 @@ def _judged(
         )
         if part
     )
-    return Verdict(share, remark=remark, figure=figure, bar=bar)
+    shown = name.removeprefix("the ")
+    return Verdict(share, remark=remark, figure=figure, bar=bar, figure_name=shown)

@@ -30,7 +30,7 @@ from milestones.m7_planner.plans import (
 from milestones.spec import Answers, Check, Files, Verdict, check, failed, passed
 
 HOLD_BAR = 0.95
-COST_BAR = 1.15
+COST_BAR, COST_RATIO = 1.15, "mean cost ratio"
 # Nothing asked lies within 15 % of being just possible, or just impossible: three times the
 # typical error of a step model, so that only a wrong rule gets more than a few of these wrong.
 REFUSAL_BAR = 0.97
@@ -193,7 +193,7 @@ def cost_ratio(found: list[Fate]) -> Verdict:
             f"The cost counts once at least {least:.2%} of the answers hold: what serves nobody, "
             "or breaks its promises, is cheap for no reason"
         )
-        return Verdict(0.0, remark=remark, figure=ratio, bar=COST_BAR)
+        return Verdict(0.0, remark=remark, figure=ratio, bar=COST_BAR, figure_name=COST_RATIO)
     low, high = bootstrap_interval(ratios)
     remarks = (
         "" if verdict.passed else f"the mean cost ratio is {ratio:,.3f}; the bar is {COST_BAR:g}",
@@ -211,6 +211,7 @@ def cost_ratio(found: list[Fate]) -> Verdict:
         remark="; ".join(filter(None, remarks)),
         figure=ratio,
         bar=COST_BAR,
+        figure_name=COST_RATIO,
     )
 
 
