@@ -1,14 +1,15 @@
 """`make bench-class`: how `grader class` grows with the class, in time and in memory.
 
-Each class is generated: seven notebooks a student, solved, blank, with one of the named mistakes,
-odd, broken or missing, and each with the student's name in a cell, so that no two are the same and
-none is answered from a result that was kept.
+Each class is generated as one in the middle of a term: seven notebooks a student, solved, blank,
+each of the named mistakes in turn, odd, broken or missing, and each with the student's name in a
+cell, so that no two are the same and none is answered from a result that was kept.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import random
 import subprocess
 import sys
@@ -17,6 +18,7 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import nbformat
@@ -25,11 +27,15 @@ import psutil
 import milestones
 from solutions.exam import named_mistakes
 from solutions.lesson import ROOT, notebook_text, solved_notebook, student_notebook
+from tests.grader.odd import NAMES, read_odd
 
 SEED = 7
 SAMPLE_S = 0.5
-# Of twenty hand-ins: eleven solved, four with a mistake, and one each of the others.
-KINDS = ("solved",) * 11 + ("mistake",) * 4 + ("blank", "raises", "exits", "page", "missing")
+ODD_SLUG = "m2_kv_bytes"  # what the odd notebooks of the tests solve
+KINDS = (
+    *("solved",) * 4, *("mistake",) * 5, *("blank",) * 6,
+    "odd", "raises", "exits", "page", "missing",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -43,35 +49,46 @@ class Size:
     peak_bytes: int
 
 
-def hand_in(folder: Path, student: str, chance: random.Random) -> int:
-    """Write one student's notebooks; return how many there are to grade."""
-    folder.mkdir(parents=True)
-    written = 0
-    for slug in milestones.SLUGS:
-        kind = chance.choice(KINDS)
-        if kind == "missing":
-            continue
-        path = folder / f"{slug}.ipynb"
-        if kind == "page":
-            path.write_text("<!DOCTYPE html>", encoding="utf-8")
-            continue
-        notebook = student_notebook(slug) if kind == "blank" else solved_notebook(slug)
+class Hands:
+    """Writes hand-ins: of a kind by chance, and of each kind one variety after the other."""
+
+    def __init__(self) -> None:
+        self._chance = random.Random(SEED)
+        self._mistakes = {slug: itertools.cycle(named_mistakes(slug)) for slug in milestones.SLUGS}
+        self._odd = itertools.cycle(NAMES)
+
+    def in_(self, folder: Path, student: str) -> int:
+        """Write one student's notebooks; return how many there are to grade."""
+        folder.mkdir(parents=True)
+        written = 0
+        for slug in milestones.SLUGS:
+            kind = self._chance.choice(KINDS)
+            path = folder / f"{slug}.ipynb"
+            if kind == "page":
+                path.write_text("<!DOCTYPE html>", encoding="utf-8")
+            elif kind != "missing":
+                path.write_text(self._notebook(kind, slug, student), encoding="utf-8")
+                written += 1
+        return written
+
+    def _notebook(self, kind: str, slug: str, student: str) -> str:
+        notebook = nbformat.reads(_text("blank" if kind == "blank" else "solved", slug), 4)
+        if kind == "odd" and slug == ODD_SLUG:
+            notebook = read_odd(next(self._odd)).notebook
         if kind == "mistake":
-            _break(notebook, slug, chance)
+            for edit in next(self._mistakes[slug]).edits:
+                for cell in notebook.cells:
+                    if cell.source.startswith((f"def {edit.function}(", f"{edit.function} =")):
+                        cell.source = edit.apply(cell.source)
         first = {"raises": "\n1 / 0", "exits": "\nimport os\nos._exit(1)"}.get(kind, "")
         name = nbformat.v4.new_code_cell(f"student = {student!r}{first}", id="student")
         notebook.cells.insert(0, name)
-        path.write_text(notebook_text(notebook), encoding="utf-8")
-        written += 1
-    return written
+        return notebook_text(notebook)
 
 
-def _break(notebook: nbformat.NotebookNode, slug: str, chance: random.Random) -> None:
-    mistake = chance.choice(named_mistakes(slug))
-    for edit in mistake.edits:
-        for cell in notebook.cells:
-            if cell.source.startswith((f"def {edit.function}(", f"{edit.function} =")):
-                cell.source = edit.apply(cell.source)
+@cache
+def _text(kind: str, slug: str) -> str:
+    return notebook_text(student_notebook(slug) if kind == "blank" else solved_notebook(slug))
 
 
 @contextlib.contextmanager
@@ -102,10 +119,10 @@ def grade(students: int, split: Path, place: Path) -> Size:
     """Grade a generated class of a size and return what it took."""
     from tests.cpu_clock import cpu_s
 
-    chance = random.Random(SEED)
+    hands = Hands()
     names = [f"student-{number:04}" for number in range(students)]
     hand_ins = place / f"class of {students}"
-    notebooks = sum(hand_in(hand_ins / name, name, chance) for name in names)
+    notebooks = sum(hands.in_(hand_ins / name, name) for name in names)
     command = [sys.executable, "-m", "grader", "class", str(hand_ins), "--split", str(split),
                "--out", str(place / f"grades of {students}"), "--workers", "2"]  # fmt: skip
     before, started = cpu_s(), time.perf_counter()
