@@ -29,10 +29,21 @@ class Shelf(Protocol):
 class Desk:
     """Where questions are read and results of earlier calls are kept, in the student's process."""
 
-    def __init__(self, shelf: Shelf) -> None:
-        """`shelf` holds the files that calls name."""
+    def __init__(
+        self,
+        shelf: Shelf,
+        escaping: tuple[type[BaseException], ...] = (),
+        read: dict[str, Any] | None = None,
+    ) -> None:
+        """`shelf` holds the files that calls name.
+
+        `escaping` are exceptions that end the asking instead of being what a call came to: in a
+        live notebook Ctrl-C is the person's, not the function's. `read` keeps the files that were
+        read for a later desk of the same shelf; no call sees more than a copy of one.
+        """
         self._shelf = shelf
-        self._read: dict[str, Any] = {}
+        self._escaping = escaping
+        self._read: dict[str, Any] = {} if read is None else read
         self._kept: dict[str, Any] = {}
 
     def ask(self, namespace: Mapping[str, Any], call: Call) -> PackedAnswer | Trouble:
@@ -57,6 +68,8 @@ class Desk:
             value = target(**arguments)
         except NotImplementedError:
             return Trouble("unwritten")
+        except self._escaping:
+            raise
         except BaseException as error:
             # A student's function may end in anything, SystemExit and KeyboardInterrupt included.
             if call.returns == "raised":

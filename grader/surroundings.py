@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from grader import GRADED_RUN
+
 PACKAGES = Path(__file__).resolve().parent.parent  # where this very copy of the grader lies
 
 
 def environment() -> dict[str, str]:
     """Return the variables that make a notebook's results the same wherever it is graded."""
     return {
+        GRADED_RUN: "1",
         "PYTHONHASHSEED": "0",
         "PYTHONUTF8": "1",
         "PYTHONDONTWRITEBYTECODE": "1",

@@ -21,6 +21,19 @@ def fill(template: str, **values: object) -> str:
     return _environment().get_template(template).render(style=_style(), policy=_policy(), **values)
 
 
+def part(template: str, **values: object) -> str:
+    """Return HTML to stand in another page, as a notebook's output does: it brings its own style.
+
+    The light palette is there as `light`.
+    """
+    return _environment().get_template(template).render(light=palette.LIGHT, **values)
+
+
+def get_ready(template: str) -> None:
+    """Read a template ahead of its first use."""
+    _environment().get_template(template)
+
+
 @cache
 def _environment() -> Environment:
     environment = Environment(
