@@ -7,17 +7,50 @@ and double precision computes each quotient to within 1e-12.
 from collections.abc import Iterator
 from typing import Any
 
-from milestones.compare import how_far, is_number, kind_of, right_number
-from milestones.spec import Answer, Answers, Files, Verdict, check, failed, passed
+from milestones.compare import how_far, is_number, kind_of, numbers_beside, right_number
+from milestones.compared import Compared
+from milestones.spec import (
+    Answer,
+    Answers,
+    Compare,
+    Files,
+    ReadTable,
+    Verdict,
+    check,
+    failed,
+    passed,
+)
 from milestones.understanding import understanding_checks
 
 TRUTH = "m3_concurrency/answers.json"
 CAPACITIES = "m3_concurrency/capacities.json"
 WHOLE = "Requests and tokens come whole: return a whole number, rounded down."
 NEGATIVE = "Nothing can hold fewer than no requests: the answer is never below 0."
+A_MACHINE = (
+    "Three steps: the bytes that may be used, less the weights, over the bytes of one request. "
+    "Work the first machine out on paper, and compare each step with yours."
+)
 
 
-@check(points=2.5, topics=["known"])
+def _beside(topic: str) -> Compare:
+    """Put answers beside the right ones, which are quotients rounded down."""
+
+    def compare(answers: Answers, truth: Files, _read_table: ReadTable) -> list[Compared]:
+        by_function: dict[str, list[Answer]] = {}
+        for answer in answers.under(topic):
+            by_function.setdefault(answer.call.function, []).append(answer)
+        expected = truth.json(TRUTH)
+        return [numbers_beside(asked, expected, whole=True) for asked in by_function.values()]
+
+    return compare
+
+
+@check(
+    points=2.5,
+    topics=["known"],
+    compare=_beside("known"),
+    think=A_MACHINE,
+)
 def known_machine(answers: Answers, truth: Files) -> Verdict:
     """80 GB with a 70B model in INT4 hold 3 requests of 32,768 tokens, 7 in FP8, 0 with full MHA.
 
@@ -27,31 +60,56 @@ def known_machine(answers: Answers, truth: Files) -> Verdict:
     return _agree(answers.under("known"), truth)
 
 
-@check(points=2.5, topics=["any_machine"])
+@check(
+    points=2.5,
+    topics=["any_machine"],
+    compare=_beside("any_machine"),
+    think=A_MACHINE,
+)
 def any_machine(answers: Answers, truth: Files) -> Verdict:
     """The number of requests is right for any GPU, model, weight and cache dtype and context."""
     return _agree(answers.under("any_machine"), truth)
 
 
-@check(points=2, topics=["fraction"])
+@check(
+    points=2,
+    topics=["fraction"],
+    compare=_beside("fraction"),
+    think="How much of the memory may be used at all? `memory_fraction` says, in both functions.",
+)
 def memory_fraction(answers: Answers, truth: Files) -> Verdict:
     """Both functions use `memory_fraction` of the memory: other values than 0.92 count too."""
     return _agree(answers.under("fraction"), truth)
 
 
-@check(points=2, topics=["nothing_fits"])
+@check(
+    points=2,
+    topics=["nothing_fits"],
+    compare=_beside("nothing_fits"),
+    think="Subtract the weights first: what is left may be less than nothing, or than one request.",
+)
 def nothing_fits(answers: Answers, truth: Files) -> Verdict:
     """Where the weights alone, or the first request, do not fit, the answer is 0."""
     return _agree(answers.under("nothing_fits"), truth)
 
 
-@check(points=3, topics=["longest"])
+@check(
+    points=3,
+    topics=["longest"],
+    compare=_beside("longest"),
+    think="`n_requests` share what the weights leave: how many tokens does each get?",
+)
 def longest_context(answers: Answers, truth: Files) -> Verdict:
     """`max_context_len` gives the longest context that a number of requests can have at once."""
     return _agree(answers.under("longest"), truth)
 
 
-@check(points=2, topics=["trade"])
+@check(
+    points=2,
+    topics=["trade"],
+    compare=_beside("trade"),
+    think="N requests of T tokens hold N x T tokens: the most that fit, and not one more.",
+)
 def trade_off(answers: Answers, truth: Files) -> Verdict:
     """Requests times context stay within the tokens a machine holds, with no room for one more."""
     for machine in truth.json(CAPACITIES):
@@ -60,9 +118,11 @@ def trade_off(answers: Answers, truth: Files) -> Verdict:
             verdict = _whole(answer)
             if not verdict.passed:
                 return verdict
-        wrong = [w for answer in asked if (w := _misuse(answer, right_number(machine["tokens"])))]
+        tokens = right_number(machine["tokens"])
+        wrong = [(answer, told) for answer in asked if (told := _misuse(answer, tokens))]
         if wrong:
-            return failed(wrong[0], "" if _consistent(asked) else DISAGREE)
+            first, told = wrong[0]
+            return failed(told, "" if _consistent(asked) else DISAGREE, asked=_place(first))
     return passed()
 
 
@@ -88,16 +148,17 @@ def _agree(answers: Iterator[Answer], truth: Files) -> Verdict:
             return verdict
         right = right_number(expected[answer.call.id])
         if answer.value != right:
-            return failed(f"{_place(answer)} returned {how_far(answer.value, right)}.")
+            told = how_far(answer.value, right, UNITS[answer.call.function])
+            return failed(f"{told}.", asked=_place(answer))
     return passed()
 
 
 def _whole(answer: Answer) -> Verdict:
     value: Any = answer.value
     if not is_number(value) or (isinstance(value, float) and not value.is_integer()):
-        return failed(f"{_place(answer)} returned {kind_of(value)}.", WHOLE)
+        return failed(f"{kind_of(value)}.", WHOLE, asked=_place(answer))
     if value < 0:
-        return failed(f"{_place(answer)} returned {kind_of(value)}.", NEGATIVE)
+        return failed(f"{kind_of(value)}.", NEGATIVE, asked=_place(answer))
     return passed()
 
 
@@ -115,6 +176,7 @@ def _place(answer: Answer) -> str:
 # ---------------------------------------------------------------- one machine, many questions
 
 ASKED = ("context_len", "n_requests", "memory_fraction")
+UNITS = {"max_concurrent_requests": "requests", "max_context_len": "tokens"}
 DISAGREE = (
     "The two functions disagree: N requests fit at T tokens exactly when T tokens fit for "
     "N requests."
@@ -134,13 +196,13 @@ def _misuse(answer: Answer, capacity: float) -> str:
     used = answer.value * given
     if used > capacity:
         return (
-            f"{_place(answer)} returned {answer.value:,.0f}: that is {used:,.0f} tokens in all, "
-            f"and the machine holds {capacity:,.0f}."
+            f"{answer.value:,.0f} {UNITS[answer.call.function]}: that is {used:,.0f} tokens in "
+            f"all, and the machine holds {capacity:,.0f}."
         )
     if used + given <= capacity:
         return (
-            f"{_place(answer)} returned {answer.value:,.0f}: that is {used:,.0f} tokens in all, "
-            f"and of the machine's {capacity:,.0f} another {given:,} would be free."
+            f"{answer.value:,.0f} {UNITS[answer.call.function]}: that is {used:,.0f} tokens in "
+            f"all, and of the machine's {capacity:,.0f} another {given:,} would be free."
         )
     return ""
 

@@ -2,26 +2,46 @@
 
 The bound on logits: sums here have fewer than 100 float64 terms of order 1 through at most 3
 layers, so two right computations differ by some 1e-15 to 1e-12, while the smallest of the named
-mistakes moves a logit by more than 1e-6. RTOL and ATOL lie between the two.
+mistakes moves a logit by more than 1e-6. RTOL and ATOL of `depart` lie between the two.
 """
 
 import numpy as np
 
-from milestones.compare import array_agrees, kind_of, numbers_agree, right_array
-from milestones.spec import Answer, Answers, Files, Verdict, check, failed, passed
+from milestones.compare import kind_of, numbers_agree, numbers_beside, right_array
+from milestones.compared import Compared
+from milestones.m4_cache_equivalence.depart import logits_beside, same, sequence_of
+from milestones.spec import Answer, Answers, Files, ReadTable, Verdict, check, failed, passed
 
-RTOL, ATOL = 1e-9, 1e-12
 MOVED = 1e-6  # a changed token moves a logit by far more (the draw sees to 1e-3), rounding by less
 COUNTS = "m4_cache_equivalence/counts.json"
 
 
-@check(points=2.5, topics=["whole"])
+def counts_beside(answers: Answers, truth: Files, _read_table: ReadTable) -> list[Compared]:
+    """Put the counts beside the right ones, those with a cache apart from those without."""
+    asked = list(answers.under("counts"))
+    return [
+        numbers_beside([a for a in asked if a.call.args["use_cache"] is used], truth.json(COUNTS))
+        for used in (True, False)
+    ]
+
+
+@check(
+    points=2.5,
+    topics=["whole"],
+    compare=logits_beside("whole"),
+    think="Take the one-token sequence first: attention is the value itself there, so only the "
+    "rest can be off. Then two tokens.",
+)
 def full_logits_right(answers: Answers, truth: Files) -> Verdict:
     """Without a cache, the logits of whole sequences are right, from one token to the longest."""
     return _logits_agree(answers, truth, "whole")
 
 
-@check(points=1.5, topics=["order"])
+@check(
+    points=1.5,
+    topics=["order"],
+    think="Which keys may a query at position t see: those of 0 to t, or more?",
+)
 def only_the_past_counts(answers: Answers, truth: Files) -> Verdict:
     """A token's logits depend on the tokens up to it, and on none that come later."""
     expected = _truth(truth, "order")
@@ -33,51 +53,87 @@ def only_the_past_counts(answers: Answers, truth: Files) -> Verdict:
     whole, start, new_last, new_first = (
         asked[name].value for name in ("whole", "start", "new_last", "new_first")
     )
-    if not (_same(whole[: len(start)], start) and _same(whole[:-1], new_last[:-1])):
+    if not (same(whole[: len(start)], start) and same(whole[:-1], new_last[:-1])):
         return failed(
-            f"{asked['new_last'].call} differs from the same call with another last token before "
-            "that token, or a prefix has other logits alone than inside the sequence.",
+            "It differs from the same call with another last token before that token, or a prefix "
+            "has other logits alone than inside the sequence.",
             remark="logits of earlier tokens change with the tokens that come later",
+            asked=str(asked["new_last"].call),
         )
     if not (_moved(whole[-1], new_last[-1]) and _moved(whole[-1], new_first[-1])):
         return failed(
-            f"{asked['new_first'].call} has the same last logits as with another first token.",
+            "Its last logits are the same as with another first token.",
             remark="the last logits do not change with an earlier token, or with their own",
+            asked=str(asked["new_first"].call),
         )
     return passed()
 
 
-@check(points=1.5, topics=["large"])
+@check(
+    points=1.5,
+    topics=["large"],
+    compare=logits_beside("large"),
+    think="What does exp do with a score of 1,000? What may be taken off every score of a row "
+    "without changing the weights?",
+)
 def large_scores(answers: Answers, truth: Files) -> Verdict:
     """Attention scores in the thousands overflow nowhere: logits stay finite and right."""
     return _logits_agree(answers, truth, "large")
 
 
-@check(points=3, topics=["steps"])
+@check(
+    points=3,
+    topics=["steps"],
+    compare=logits_beside("steps"),
+    think="Compare each step with the same row of `full_logits`: position, keys and values of "
+    "all layers, the new token among them.",
+)
 def every_step(answers: Answers, truth: Files) -> Verdict:
     """Decoded one token at a time, each step's logits equal those of the whole sequence."""
     return _logits_agree(answers, truth, "steps")
 
 
-@check(points=2, topics=["grouped"])
+@check(
+    points=2,
+    topics=["grouped"],
+    compare=logits_beside("grouped"),
+    think="Write down which KV head each query head reads: head h reads h // (n_heads / "
+    "n_kv_heads).",
+)
 def grouped_heads(answers: Answers, truth: Files) -> Verdict:
     """Where query heads share KV heads, each uses the right one, with and without a cache."""
     return _logits_agree(answers, truth, "grouped")
 
 
-@check(points=2, topics=["swapped"])
+@check(
+    points=2,
+    topics=["swapped"],
+    compare=logits_beside("swapped"),
+    think="What is stored, and what is computed again? Keys and values of old tokens are stored.",
+)
 def old_entries_stay(answers: Answers, truth: Files) -> Verdict:
     """When parameters change between two steps, old keys and values stay as they were."""
     return _logits_agree(answers, truth, "swapped")
 
 
-@check(points=1.5, topics=["apart"])
+@check(
+    points=1.5,
+    topics=["apart"],
+    compare=logits_beside("apart"),
+    think="Where do keys and values live? Each call of `new_cache` makes a place of its own.",
+)
 def caches_are_apart(answers: Answers, truth: Files) -> Verdict:
     """Two sequences decoded in turn do not disturb each other, and a new cache starts empty."""
     return _logits_agree(answers, truth, "apart")
 
 
-@check(points=1, topics=["counts"])
+@check(
+    points=1,
+    topics=["counts"],
+    compare=counts_beside,
+    think="Write the steps down for 4 tokens: how many keys does a layer compute in each, with "
+    "and without a cache?",
+)
 def projections_counted(answers: Answers, truth: Files) -> Verdict:
     """For 16 tokens a layer computes 16 keys with a cache and 136 without; so for any length."""
     return numbers_agree(answers.under("counts"), truth.json(COUNTS))
@@ -92,19 +148,18 @@ def _truth(truth: Files, topic: str) -> dict[str, np.ndarray]:
 
 
 def _logits_agree(answers: Answers, truth: Files, topic: str) -> Verdict:
-    """Compare logits by call id; say where in a chain, or in what way, the first wrong ones are."""
+    """Compare logits by call id; say where the first wrong ones depart, and in what way."""
     expected = _truth(truth, topic)
     for answer in answers.under(topic):
         if answer.call.returns == "kept":  # a new cache: nobody looks into it
             continue
         right = expected[answer.call.id]
         verdict = _form_agrees(answer, right)
-        if verdict.passed:
-            what = "(token, logit)" if right.ndim == 2 else "logit"
-            verdict = array_agrees(answer, right, RTOL, what, ATOL)
-            verdict = failed(verdict.detail, _where(answer)) if not verdict.passed else verdict
         if not verdict.passed:
             return verdict
+        if not same(np.asarray(answer.value), right):
+            told = sequence_of(answer, answers, expected).told()
+            return failed(told, _where(answer), asked=str(answer.call))
     return passed()
 
 
@@ -115,20 +170,23 @@ def _form_agrees(answer: Answer, expected: np.ndarray) -> Verdict:
     )
     if not isinstance(value, np.ndarray):
         return failed(
-            f"{answer.call} returned {kind_of(value)}; expected an array.",
+            f"{kind_of(value)}; an array was expected.",
             remark=f"`{answer.call.function}` returns something other than an array",
+            asked=str(answer.call),
         )
     if value.shape != expected.shape:
         form = "(number of tokens, vocabulary)" if expected.ndim == 2 else "(vocabulary,)"
         return failed(
-            f"{answer.call} returned an array of shape {value.shape}; expected {expected.shape}.",
+            f"An array of shape {value.shape}; {expected.shape} was expected.",
             remark=f"`{answer.call.function}` returns another shape than {form}",
+            asked=str(answer.call),
         )
     lost = int((~np.isfinite(value)).sum())
     if lost:
         return failed(
-            f"{answer.call} returned NaN or infinity for {lost:,} of {value.size:,} logits.",
+            f"NaN or infinity in {lost:,} of {value.size:,} logits.",
             remark=f"`{answer.call.function}` returned logits that are NaN or infinite",
+            asked=str(answer.call),
         )
     return passed()
 
@@ -140,11 +198,6 @@ def _where(answer: Answer) -> str:
     if answer.call.id.endswith("/0"):
         return f"{name} is wrong at the first token of a sequence, where the cache is empty"
     return f"{name} is right for the first token and wrong later"
-
-
-def _same(a: np.ndarray, b: np.ndarray) -> bool:
-    with np.errstate(invalid="ignore", over="ignore"):
-        return bool(np.isclose(a, b, rtol=RTOL, atol=ATOL).all())  # NaN is never close
 
 
 def _moved(a: np.ndarray, b: np.ndarray) -> bool:

@@ -14,7 +14,7 @@ from grader.ask import Desk, with_arrays
 from grader.places import Places
 from grader.trouble import Trouble
 from milestones.m4_cache_equivalence import MILESTONE
-from milestones.m4_cache_equivalence.checks import ATOL, RTOL
+from milestones.m4_cache_equivalence.depart import ATOL, RTOL
 from milestones.spec import Answer, Answers, Check, Files, Result, Tree
 from solutions.draft import Draft, Source, write_content
 from solutions.m4_cache_equivalence.oracle import MAX_LEN, OVERFLOWS, draw
