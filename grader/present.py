@@ -35,19 +35,20 @@ STYLES = {
 def print_report(report: Report, console: Console) -> None:
     """Print every milestone's checks, then the points."""
     for milestone in report.milestones:
-        _print_milestone(milestone, console)
+        print_milestone(milestone, console)
     if len(report.milestones) > 1:
         table = Table(box=None, padding=(0, 2), show_header=False)
         for milestone in report.milestones:
-            table.add_row(milestone.milestone, _points(milestone))
-        table.add_row("[bold]total", f"[bold]{_points(report)}")
+            table.add_row(milestone.milestone, points_told(milestone))
+        table.add_row("[bold]total", f"[bold]{points_told(report)}")
         console.print(table)
     where = "the public split" if report.public else f"split {report.split_id}"
     console.print(f"[dim]Graded on {escape(where)}.[/dim]", highlight=False)
 
 
-def _print_milestone(milestone: MilestoneReport, console: Console) -> None:
-    points = _points(milestone)
+def print_milestone(milestone: MilestoneReport, console: Console) -> None:
+    """Print what each check of one milestone came to."""
+    points = points_told(milestone)
     title = Text.assemble((milestone.milestone, "bold"), f"  {milestone.title}  {points}")
     console.print(title)
     if milestone.unreadable is not None:
@@ -96,7 +97,7 @@ def _print_check(check: CheckReport, console: Console) -> None:
     console.print(Padding(grid, (0, 0, 0, 2)))
 
 
-def _points(one: MilestoneReport | Report) -> str:
+def points_told(one: MilestoneReport | Report) -> str:
     """Return what was earned of what there is, and the bonus beside it."""
     bonus = shown_bonus(one.bonus, one.bonus_max)
     told = f"{shown_points(one.points)} of {shown_points(one.points_max)} points"
