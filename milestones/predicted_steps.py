@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pandas as pd
 
+from milestones.diagnosis import Breakdown
 from milestones.figures import at_least, at_most, bootstrap_interval, mape, r2
-from milestones.spec import Verdict, failed, passed
+from milestones.slices import cut_by, where_error_lies
+from milestones.spec import Answers, Cut, Files, ReadTable, Verdict, failed, passed
 
 SHORTEST_MS, LONGEST_MS = 1e-6, 1e7
 """A nanosecond and three hours: nothing outside is the time of a decode step."""
@@ -43,3 +47,44 @@ def judge_r2(predicted: np.ndarray, runs: pd.DataFrame, bar: float) -> Verdict:
     per_row = 1 - (implied - actual) ** 2 / np.var(actual)  # their mean is the R²
     interval = bootstrap_interval(per_row)
     return at_least(r2(implied, actual), bar, "the R² of tokens_per_s", interval)
+
+
+Predicted = Callable[[Answers, int], np.ndarray]
+"""Returns the predictions of so many runs that the answers hold, whether they are usable or not."""
+
+
+def cut_the_mape(predicted_by: Predicted) -> Cut:
+    """Return the breakdown of a MAPE: each run counts by its relative error."""
+
+    def cut(answers: Answers, truth: Files, read_table: ReadTable) -> Breakdown | None:
+        labels = truth.table("runs.csv")
+        predicted = predicted_by(answers, len(labels))
+        if not usable(predicted, len(labels)).passed:
+            return None
+        actual = labels["decode_step_ms"].to_numpy(dtype=float)
+        weight = np.abs(predicted - actual) / actual
+        cuts = _cuts(read_table)
+        return where_error_lies(cuts, predicted, actual, weight, "Where the error lies")
+
+    return cut
+
+
+def cut_the_r2(predicted_by: Predicted) -> Cut:
+    """Return the breakdown of an R²: each run counts by its squared error of tokens_per_s."""
+
+    def cut(answers: Answers, truth: Files, read_table: ReadTable) -> Breakdown | None:
+        labels = truth.table("runs.csv")
+        predicted = predicted_by(answers, len(labels))
+        if not usable(predicted, len(labels)).passed:
+            return None
+        actual = labels["decode_step_ms"].to_numpy(dtype=float)
+        speed = labels["tokens_per_s"].to_numpy(dtype=float)
+        weight = (speed * actual / predicted - speed) ** 2
+        title = "Where the squared error of tokens_per_s lies"
+        return where_error_lies(_cuts(read_table), predicted, actual, weight, title)
+
+    return cut
+
+
+def _cuts(read_table: ReadTable) -> dict[str, np.ndarray]:
+    return cut_by(read_table("questions/runs.csv"), read_table("data/train.csv"))

@@ -3,14 +3,29 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from milestones.compare import array_agrees, first_failure, right_array, same_again
-from milestones.predicted_steps import judge_mape, judge_r2, usable
-from milestones.spec import Answer, Answers, Files, Table, Verdict, check, failed, passed
+from milestones.compared import Compared
+from milestones.predicted_steps import cut_the_mape, cut_the_r2, judge_mape, judge_r2, usable
+from milestones.runs import RAW_COLUMNS
+from milestones.spec import (
+    Answer,
+    Answers,
+    Compare,
+    Files,
+    ReadTable,
+    Table,
+    Verdict,
+    check,
+    failed,
+    passed,
+)
+from milestones.understanding import understanding_checks
 
 RTOL = 1e-6  # room for single precision; the smallest real slip (1000 for 1024) is 2 %
 MAPE_BAR = 0.09  # the contract's; a roofline of real runs, all dtypes, has 0.098 (measured data)
@@ -18,21 +33,66 @@ R2_BAR = 0.95  # a sound roofline has 0.965 to 0.99; without its overhead it is 
 OVERHEAD, WEIGHTS, KV, FLOPS = range(4)
 PHYSICS = ("weight_term", "kv_term", "compute_term")  # the terms that leave no choice
 NAMES = ("overhead", "weight", "KV", "FLOPs")
+STORED = ("", "weight_ms", "kv_ms", "flops_ms")  # what the truth calls each term
 
 
-@check(points=1.5, topics=["terms"], reads=[WEIGHTS])
+def term_beside(column: int) -> Compare:
+    """Put one term of every run beside the right one; its row's columns are the quantities."""
+
+    def compare(answers: Answers, truth: Files, read_table: ReadTable) -> list[Compared]:
+        right = _truth(truth)
+        value, fault = _terms(answers.by_id["terms"], len(right["kv_ms"]))
+        if not fault.passed:
+            return []
+        runs = read_table("questions/runs.csv")
+        others = {f"term {i + 1}": right[name] for i, name in enumerate(STORED) if name}
+        del others[f"term {column + 1}"]
+        quantities = {name: runs[name].to_numpy(dtype=float) for name in RAW_COLUMNS}
+        of_the_term = right[STORED[column]]
+        return [Compared(value[:, column], of_the_term, quantities, others, rows=True)]
+
+    return compare
+
+
+def _predicted_steps(answers: Answers, n_rows: int) -> np.ndarray:
+    predicted, fault = _predicted(answers, n_rows)
+    return predicted if fault.passed else np.full(n_rows, np.nan)
+
+
+@check(
+    points=1.5,
+    topics=["terms"],
+    reads=[WEIGHTS],
+    compare=term_beside(WEIGHTS),
+    think="How many bytes do all weights take, and how long does the GPU's memory need to read "
+    "them once? One GB/s is 1e6 bytes in a ms.",
+)
 def weight_term(answers: Answers, truth: Files) -> Verdict:
     """Term 2 is the time to read every weight once at spec bandwidth, in ms."""
     return _exact(answers.by_id["terms"], WEIGHTS, _truth(truth)["weight_ms"])
 
 
-@check(points=2, topics=["terms"], reads=[KV])
+@check(
+    points=2,
+    topics=["terms"],
+    reads=[KV],
+    compare=term_beside(KV),
+    think="A step reads the cache of every request of the batch, over its whole context: keys "
+    "and values, of each layer and KV head.",
+)
 def kv_term(answers: Answers, truth: Files) -> Verdict:
     """Term 3 is the time to read the cache of the whole batch at spec bandwidth, in ms."""
     return _exact(answers.by_id["terms"], KV, _truth(truth)["kv_ms"])
 
 
-@check(points=1.5, topics=["terms"], reads=[FLOPS])
+@check(
+    points=1.5,
+    topics=["terms"],
+    reads=[FLOPS],
+    compare=term_beside(FLOPS),
+    think="Each parameter is used once a token: a multiplication and an addition, for every "
+    "request of the batch. One TFLOP/s is 1e9 operations in a ms.",
+)
 def compute_term(answers: Answers, truth: Files) -> Verdict:
     """Term 4 is the arithmetic of the whole batch at peak, in ms, with attention's or without."""
     expected = _truth(truth)
@@ -45,13 +105,22 @@ def compute_term(answers: Answers, truth: Files) -> Verdict:
         return passed()
     first = int(np.argmax(wrong))
     return failed(
-        f"term 4 of roofline_terms is off in {int(wrong.sum()):,} of {len(low):,} rows; the first "
-        f"is row {first}: {value[first, FLOPS]:,.6g} ms where {low[first]:,.6g} was expected, or "
-        f"up to {attention[first]:,.6g} more with attention's operations."
+        f"{value[first, FLOPS]:,.6g} ms where {low[first]:,.6g} was expected, or up to "
+        f"{attention[first]:,.6g} more with attention's operations.",
+        f"Off in {int(wrong.sum()):,} of {len(low):,} rows.",
+        asked="roofline_terms(runs), term 4",
+        row=first,
     )
 
 
-@check(points=1.5, topics=["terms", "altered"], needs=PHYSICS, reads=[OVERHEAD])
+@check(
+    points=1.5,
+    topics=["terms", "altered"],
+    needs=PHYSICS,
+    reads=[OVERHEAD],
+    think="What does a step cost that no bandwidth and no peak makes shorter? Launching layers, "
+    "and serving each request.",
+)
 def overhead_term(answers: Answers, truth: Files) -> Verdict:
     """Term 1, the overhead, depends on n_layers and batch_size and on nothing else."""
     expected = _truth(truth)
@@ -71,7 +140,12 @@ def overhead_term(answers: Answers, truth: Files) -> Verdict:
     return _reacts(answers, truth, [OVERHEAD])
 
 
-@check(points=2, topics=["altered"], reads=[WEIGHTS, KV, FLOPS])
+@check(
+    points=1.5,
+    topics=["altered"],
+    reads=[WEIGHTS, KV, FLOPS],
+    think="Which columns is this term made of? Only those may move it, and in proportion.",
+)
 def altered_rows(answers: Answers, truth: Files) -> Verdict:
     """Change one thing about a run, and each term reacts as its name says: twice the bandwidth
     halves terms 2 and 3 and nothing else, twice the peak halves term 4, and a name means nothing.
@@ -79,7 +153,13 @@ def altered_rows(answers: Answers, truth: Files) -> Verdict:
     return _reacts(answers, truth, [WEIGHTS, KV, FLOPS])
 
 
-@check(points=1, topics=["terms", "apart"], needs=PHYSICS)
+@check(
+    points=1,
+    topics=["terms", "apart"],
+    needs=PHYSICS,
+    think="Is a mean, a maximum or a sort over the whole table used on the way? Each row stands "
+    "for itself.",
+)
 def row_by_row(answers: Answers, truth: Files) -> Verdict:
     """A run's terms are the same in any table: shuffled, among other rows, or alone."""
     whole, fault = _terms(answers.by_id["terms"], len(_truth(truth)["kv_ms"]))
@@ -95,12 +175,19 @@ def row_by_row(answers: Answers, truth: Files) -> Verdict:
     )
 
 
-@check(points=1.5, topics=["coefficients"], needs=PHYSICS)
+@check(
+    points=1.5,
+    topics=["coefficients"],
+    needs=PHYSICS,
+    think="Each coefficient says how many times longer than at spec speed a part takes: four of "
+    "them, none below 0.",
+)
 def coefficients(answers: Answers, truth: Files) -> Verdict:  # noqa: ARG001
     """`fit_roofline` returns four finite numbers, none negative, the same on a second run."""
     value = np.asarray(answers.value("coefficients"))
     if value.shape != (4,):
-        return failed(f"Their shape is {value.shape}.", "the coefficients are not four numbers")
+        told = f"An array of shape {value.shape}; four numbers were expected."
+        return failed(told, "the coefficients are not four numbers", asked="fit_roofline(train)")
     if not np.isfinite(value).all():
         return failed("", "a coefficient is NaN or infinite")
     if (value < 0).any():
@@ -119,7 +206,14 @@ TERMS_ARE_RIGHT = (
 )
 
 
-@check(points=3, topics=["terms", "coefficients"], needs=TERMS_ARE_RIGHT)
+@check(
+    points=2.5,
+    topics=["terms", "coefficients"],
+    needs=TERMS_ARE_RIGHT,
+    cut=cut_the_mape(_predicted_steps),
+    think="The bar is on relative errors: what does your fit make small, errors in ms or in per "
+    "cent?",
+)
 def step_error(answers: Answers, truth: Files) -> Verdict:
     """Terms times coefficients predict the step with a MAPE of at most 0.09."""
     runs = truth.table("runs.csv")
@@ -127,7 +221,14 @@ def step_error(answers: Answers, truth: Files) -> Verdict:
     return judge_mape(predicted, runs, MAPE_BAR) if fault.passed else fault
 
 
-@check(points=1, topics=["terms", "coefficients"], needs=TERMS_ARE_RIGHT)
+@check(
+    points=1,
+    topics=["terms", "coefficients"],
+    needs=TERMS_ARE_RIGHT,
+    cut=cut_the_r2(_predicted_steps),
+    think="R² of throughput is about the fastest runs: short steps of large batches. What is a "
+    "short step made of?",
+)
 def throughput_r2(answers: Answers, truth: Files) -> Verdict:
     """The tokens per second that these steps imply have an R² of at least 0.95."""
     runs = truth.table("runs.csv")
@@ -145,6 +246,7 @@ CHECKS = (
     coefficients,
     step_error,
     throughput_r2,
+    *understanding_checks("m5_roofline"),
 )
 
 
@@ -161,7 +263,8 @@ def _terms(answer: Answer, n_rows: int) -> tuple[np.ndarray, Verdict]:
     value = np.asarray(answer.value)
     if value.shape != (n_rows, 4):
         told = f"{answer.call.function} returned another shape than (n, 4)"
-        return value, failed(f"It is {value.shape}; the table had {n_rows:,} rows.", told)
+        shape = f"An array of shape {value.shape}; the table had {n_rows:,} rows."
+        return value, failed(shape, told, asked=str(answer.call))
     return value, passed()
 
 
@@ -169,7 +272,10 @@ def _exact(answer: Answer, column: int, expected: np.ndarray) -> Verdict:
     value, fault = _terms(answer, len(expected))
     if not fault.passed:
         return fault
-    return array_agrees(Answer(answer.call, value[:, column]), expected, rel=RTOL)
+    verdict = array_agrees(Answer(answer.call, value[:, column]), expected, rel=RTOL, unit="ms")
+    return (
+        replace(verdict, asked=f"{verdict.asked}, term {column + 1}") if verdict.asked else verdict
+    )
 
 
 def _between(value: ArrayLike, low: ArrayLike, high: ArrayLike) -> np.ndarray:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from milestones.compare import (
@@ -11,9 +13,23 @@ from milestones.compare import (
     right_number,
     same_again,
 )
+from milestones.compared import Compared
 from milestones.figures import mape
-from milestones.predicted_steps import judge_mape, judge_r2, usable
-from milestones.spec import Answer, Answers, Files, Table, Verdict, check, failed, passed
+from milestones.predicted_steps import cut_the_mape, cut_the_r2, judge_mape, judge_r2, usable
+from milestones.runs import RAW_COLUMNS
+from milestones.spec import (
+    Answer,
+    Answers,
+    Compare,
+    Files,
+    ReadTable,
+    Table,
+    Verdict,
+    check,
+    failed,
+    passed,
+)
+from milestones.understanding import understanding_checks
 
 EXACT_RTOL = 1e-6  # room for single precision; the smallest real slip (1000 for 1024) is 2 %
 ALONE_RTOL = 1e-5  # a network in single precision rounds one row and many rows differently
@@ -21,21 +37,60 @@ SENSE_BAR = 0.5  # all bytes over the bandwidth, unfitted, has 0.4; the best con
 MAPE_BAR = 0.062  # the contract's; the best tuned boosting on raw columns has 0.066 or more
 R2_BAR = 0.97  # the contract's; a sound traffic model has 0.98
 WEIGHTS, KV = range(2)
+COLUMNS = ("weight_bytes", "kv_bytes_read")
 
 
-@check(points=1.5, topics=["features"], reads=[WEIGHTS])
+def column_beside(column: int) -> Compare:
+    """Put one traffic column beside the right one; its row's columns are the quantities."""
+
+    def compare(answers: Answers, truth: Files, read_table: ReadTable) -> list[Compared]:
+        right = _traffic(truth)
+        value = np.asarray(answers.value("features"))
+        expected = right[COLUMNS[column]]
+        if value.shape != (len(expected), 2):
+            return []
+        runs = read_table("questions/runs.csv")
+        quantities = {name: runs[name].to_numpy(dtype=float) for name in RAW_COLUMNS}
+        other = COLUMNS[1 - column]
+        return [Compared(value[:, column], expected, quantities, {other: right[other]}, rows=True)]
+
+    return compare
+
+
+def _predicted_steps(answers: Answers, _n_rows: int) -> np.ndarray:
+    return _values(answers.by_id["predictions"])
+
+
+@check(
+    points=1.5,
+    topics=["features"],
+    reads=[WEIGHTS],
+    compare=column_beside(WEIGHTS),
+    think="How many parameters has the model, and how many bytes is each? A step reads every one "
+    "once, whatever the batch.",
+)
 def weight_bytes(answers: Answers, truth: Files) -> Verdict:
     """`weight_bytes` is what a step reads of the weights: every parameter once, in bytes."""
     return _column(answers.by_id["features"], WEIGHTS, _traffic(truth)["weight_bytes"])
 
 
-@check(points=2.5, topics=["features"], reads=[KV])
+@check(
+    points=2.5,
+    topics=["features"],
+    reads=[KV],
+    compare=column_beside(KV),
+    think="Bytes of one token, times the tokens of one request, times the requests of the batch.",
+)
 def kv_bytes_read(answers: Answers, truth: Files) -> Verdict:
     """`kv_bytes_read` is what a step reads of the cache: that of the whole batch, in bytes."""
     return _column(answers.by_id["features"], KV, _traffic(truth)["kv_bytes_read"])
 
 
-@check(points=1.5, topics=["fit", "predictions"])
+@check(
+    points=1.5,
+    topics=["fit", "predictions"],
+    think="Take one run and say what you return for it: is it a time, of this run, in ms?",
+)
 def usable_predictions(answers: Answers, truth: Files) -> Verdict:
     """Every run gets a positive, finite time in ms that makes sense: a MAPE of at most 0.5."""
     runs, predicted = truth.table("runs.csv"), _values(answers.by_id["predictions"])
@@ -44,11 +99,17 @@ def usable_predictions(answers: Answers, truth: Files) -> Verdict:
         return fault
     error = mape(predicted, runs["decode_step_ms"])
     if error > SENSE_BAR:
-        return failed("", f"the predictions are off by {error:.0%} on average: check their unit")
+        return failed("", f"the predictions are off by {error:.0%} on average: is their unit ms?")
     return passed()
 
 
-@check(points=2, topics=["fit", "predictions", "apart"], needs=["usable_predictions"])
+@check(
+    points=1.5,
+    topics=["fit", "predictions", "apart"],
+    needs=["usable_predictions"],
+    think="What does a prediction use besides its own row and the model? What is learned belongs "
+    "into the model, in `fit_step_time`.",
+)
 def row_by_row(answers: Answers, truth: Files) -> Verdict:  # noqa: ARG001
     """A run's prediction is the same in any table, shuffled, among other rows or alone, and the
     same when the notebook is run again and asked in another order.
@@ -63,7 +124,13 @@ def row_by_row(answers: Answers, truth: Files) -> Verdict:  # noqa: ARG001
     )
 
 
-@check(points=1.5, topics=["fit", "names"], needs=["usable_predictions"])
+@check(
+    points=1.5,
+    topics=["fit", "names"],
+    needs=["usable_predictions"],
+    think="Which of your features is made of `run_id`, `model` or `gpu`? A new GPU has another "
+    "name and the same kind of numbers.",
+)
 def names_mean_nothing(answers: Answers, truth: Files) -> Verdict:
     """A prediction does not change when run_id, model and gpu get other names."""
     before = _values(answers.by_id["names/as_they_are"])
@@ -77,7 +144,14 @@ def names_mean_nothing(answers: Answers, truth: Files) -> Verdict:
     return failed("", f"other names change {n_changed:,} of {n_rows:,} predictions")
 
 
-@check(points=4, topics=["fit", "predictions"], needs=["usable_predictions"])
+@check(
+    points=3.5,
+    topics=["fit", "predictions"],
+    needs=["usable_predictions"],
+    cut=cut_the_mape(_predicted_steps),
+    think="What slows these runs that your features do not say? One feature that separates them "
+    "is worth more than a longer search.",
+)
 def step_error(answers: Answers, truth: Files) -> Verdict:
     """The predicted step has a MAPE of at most 0.062."""
     runs, predicted = truth.table("runs.csv"), _values(answers.by_id["predictions"])
@@ -85,7 +159,14 @@ def step_error(answers: Answers, truth: Files) -> Verdict:
     return judge_mape(predicted, runs, MAPE_BAR) if fault.passed else fault
 
 
-@check(points=2, topics=["fit", "predictions"], needs=["usable_predictions"])
+@check(
+    points=2,
+    topics=["fit", "predictions"],
+    needs=["usable_predictions"],
+    cut=cut_the_r2(_predicted_steps),
+    think="R² of throughput is about the fastest runs: short steps of large batches. Does your "
+    "loss care for short steps?",
+)
 def throughput_r2(answers: Answers, truth: Files) -> Verdict:
     """The tokens per second that these steps imply have an R² of at least 0.97."""
     runs, predicted = truth.table("runs.csv"), _values(answers.by_id["predictions"])
@@ -101,6 +182,7 @@ CHECKS = (
     names_mean_nothing,
     step_error,
     throughput_r2,
+    *understanding_checks("m6_memory_traffic"),
 )
 
 
@@ -123,8 +205,12 @@ def _column(answer: Answer, column: int, expected: np.ndarray) -> Verdict:
     value = np.asarray(answer.value)
     if value.shape != (len(expected), 2):
         detail = f"Its two columns have the shape {value.shape}; there are {len(expected):,} runs."
-        return failed(detail, "the DataFrame has not one row a run")
-    return array_agrees(Answer(answer.call, value[:, column]), expected, rel=EXACT_RTOL)
+        return failed(detail, "the DataFrame has not one row a run", asked=str(answer.call))
+    of_column = Answer(answer.call, value[:, column])
+    verdict = array_agrees(of_column, expected, rel=EXACT_RTOL, unit="bytes")
+    if verdict.passed:
+        return verdict
+    return replace(verdict, asked=f"{verdict.asked}, `{COLUMNS[column]}`")
 
 
 def _close(value: np.ndarray, other: np.ndarray) -> np.ndarray:
@@ -139,7 +225,7 @@ def _same_rows(answer: Answer, whole: np.ndarray) -> Verdict:
     if value.shape != expected.shape:
         asked = f"{len(expected):,} run{'s' if len(expected) > 1 else ''}"
         told = f"asked for {asked}, `predict_step_ms` gave another number of predictions"
-        return failed(f"Their shape is {value.shape}.", told)
+        return failed(f"An array of shape {value.shape}.", told, asked=str(answer.call))
     if _close(value, expected).all():
         return passed()
     how = "when it is asked alone" if len(expected) == 1 else "with the other rows of its table"
