@@ -41,7 +41,8 @@ class Compared:
     `value` and `right` are float arrays: (n,) for n questions or rows, (n, k) for rows of k
     numbers. `quantities` are numbers of each question by name, each (n,), NaN where a question has
     none. `others` are right values of something else, by its name, in the shape of `right`. `whole`
-    says that right answers are rounded down, `rows` that they are rows of one table.
+    says that right answers are rounded down, `rows` that they are rows of one table, `rough` that
+    they are estimates, of which only the size can be told.
     """
 
     value: np.ndarray
@@ -50,6 +51,7 @@ class Compared:
     others: Mapping[str, np.ndarray] = field(default_factory=dict)
     whole: bool = False
     rows: bool = False
+    rough: bool = False
 
     @property
     def noun(self) -> str:

@@ -63,6 +63,9 @@ INVERSES = {
 }  # fmt: skip
 IN_WORDS = {2.0: "twice", 0.5: "half", 0.125: "an eighth of", -1.0: "minus"}
 BITS = (16.0, 8.0, 32.0)
+APART = (60, 3600, 1e3, 1e6, 1e9)
+"""The constants that even an estimate can be seen to be off by."""
+NEAR = 1.2
 IN_PRODUCTS = (2.0, 0.5, 8.0, 0.125)
 
 
@@ -85,6 +88,31 @@ def by_two_factors(compared: Compared) -> Slip | None:
     if int(compared.wrong.sum()) < 3:
         return None
     return _told(compared, _twos, ENOUGH_OF_TWO)
+
+
+def by_a_rough_factor(compared: Compared) -> Slip | None:
+    """Return the slip of estimates by units, or of estimates of something else; None if none.
+
+    Half of the estimates lie within a factor of two of each other, and their middle within a fifth
+    of the slip's: units lie further apart than that.
+    """
+    for name, other in compared.others.items():
+        if _about(compared.value / other, 1.0):
+            return Slip(
+                f"about what {name} would be", f"Asked for is another quantity than {name}."
+            )
+    for constant in CONSTANTS:
+        for factor in (constant.factor, 1 / constant.factor):
+            if constant.factor in APART and _about(compared.value / compared.right, factor):
+                return Slip(f"about {times(factor)}", constant.think)
+    return None
+
+
+def _about(ratio: np.ndarray, factor: float) -> bool:
+    if not (np.isfinite(ratio) & (ratio > 0)).all():
+        return False
+    low, middle, high = np.quantile(ratio, (0.25, 0.5, 0.75))
+    return bool(high < 2 * low and 1 / NEAR < middle / factor < NEAR)
 
 
 def times(factor: float) -> str:

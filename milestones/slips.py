@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from milestones.compared import Compared, Slip
-from milestones.slip_factors import by_one_factor, by_two_factors
+from milestones.slip_factors import by_a_rough_factor, by_one_factor, by_two_factors
 from milestones.slip_orders import of_order
 from milestones.slip_rounding import of_rounding
 
@@ -41,6 +41,8 @@ def recognise(compared: Sequence[Compared]) -> Slip | None:
 
 
 def _slip(compared: Compared) -> Slip | None:
+    if compared.rough:
+        return by_a_rough_factor(compared) if compared.same_shape and compared.right.size else None
     if compared.rows or compared.right.ndim == 2:
         found = of_order(compared)
         if found is not None:

@@ -57,6 +57,14 @@ def column_beside(column: int) -> Compare:
     return compare
 
 
+def predictions_beside(answers: Answers, truth: Files, _read_table: ReadTable) -> list[Compared]:
+    """Put the predicted steps beside the measured ones, and beside the tokens per second."""
+    runs = truth.table("runs.csv")
+    step, speed = (runs[name].to_numpy(dtype=float) for name in ("decode_step_ms", "tokens_per_s"))
+    value = _values(answers.by_id["predictions"])
+    return [Compared(value, step, others={"tokens_per_s": speed}, rough=True)]
+
+
 def _predicted_steps(answers: Answers, _n_rows: int) -> np.ndarray:
     return _values(answers.by_id["predictions"])
 
@@ -89,6 +97,7 @@ def kv_bytes_read(answers: Answers, truth: Files) -> Verdict:
 @check(
     points=1.5,
     topics=["fit", "predictions"],
+    compare=predictions_beside,
     think="Take one run and say what you return for it: is it a time, of this run, in ms?",
 )
 def usable_predictions(answers: Answers, truth: Files) -> Verdict:
@@ -99,7 +108,12 @@ def usable_predictions(answers: Answers, truth: Files) -> Verdict:
         return fault
     error = mape(predicted, runs["decode_step_ms"])
     if error > SENSE_BAR:
-        return failed("", f"the predictions are off by {error:.0%} on average: is their unit ms?")
+        middle = float(np.median(predicted / runs["decode_step_ms"].to_numpy(dtype=float)))
+        return failed(
+            f"In the middle run {middle:.3g} times the measured step.",
+            f"the predictions are off by {error:.0%} on average: is their unit ms?",
+            asked="predict_step_ms(model, runs)",
+        )
     return passed()
 
 

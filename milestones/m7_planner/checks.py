@@ -10,12 +10,17 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import wraps
+from typing import TypeVar
 
 import numpy as np
 
-from milestones.compare import is_number, kind_of
+from milestones.compare import how_far, is_number, kind_of
+from milestones.compared import Compared
+from milestones.diagnosis import Breakdown
 from milestones.figures import at_least, at_most, bootstrap_interval
+from milestones.m7_planner.beside import fleets_beside, prices_beside, steps_beside
 from milestones.m7_planner.calls import CASES
+from milestones.m7_planner.causes import by_cause, by_cost, by_refusal
 from milestones.m7_planner.fate import Fate, fates
 from milestones.m7_planner.plans import (
     COUNTS,
@@ -26,8 +31,20 @@ from milestones.m7_planner.plans import (
     Refusal,
     Unreadable,
     demand,
+    price_of,
 )
-from milestones.spec import Answers, Check, Files, Verdict, check, failed, passed
+from milestones.spec import (
+    Answers,
+    Check,
+    Files,
+    ReadTable,
+    Verdict,
+    check,
+    failed,
+    passed,
+)
+
+T = TypeVar("T")
 
 HOLD_BAR = 0.95
 COST_BAR, COST_RATIO = 1.15, "mean cost ratio"
@@ -67,7 +84,11 @@ SINGULAR = {
 
 
 def plan_check(
-    points: float, reads: Sequence[str]
+    points: float,
+    reads: Sequence[str],
+    think: str,
+    compare: Callable[[list[Fate]], list[Compared]] | None = None,
+    cut: Callable[[list[Fate]], Breakdown | None] | None = None,
 ) -> Callable[[Callable[[list[Fate]], Verdict]], Check]:
     """Make a check of what becomes of all plans, one that has no usable answer among them.
 
@@ -83,26 +104,45 @@ def plan_check(
                 return failed(first.detail, remark=first.summary)
             return judge_fates(found)
 
-        return check(points, ["plan"], reads=reads, sees_problems=True)(judge)
+        return check(
+            points,
+            ["plan"],
+            reads=reads,
+            sees_problems=True,
+            think=think,
+            compare=None if compare is None else _of_fates(compare),
+            cut=None if cut is None else _of_fates(cut),
+        )(judge)
 
     return make
 
 
-@plan_check(points=1.5, reads=["gpu", "n_gpus", "fleet_usd_per_hour"])
+def _of_fates(asked: Callable[[list[Fate]], T]) -> Callable[[Answers, Files, ReadTable], T]:
+    """Return what is asked of fates as it is asked of answers and truth."""
+    return lambda answers, truth, _read_table: asked(fates(answers, truth))
+
+
+@plan_check(
+    points=1.5,
+    reads=["gpu", "n_gpus", "fleet_usd_per_hour"],
+    compare=fleets_beside,
+    think="Look at one answer as a reader would: is each field there, of the right kind, and does "
+    "the cost of the fleet follow from its GPUs?",
+)
 def well_formed(found: list[Fate]) -> Verdict:
     """Each answer is a plan with a GPU on offer whose cost adds up, or None with a reason."""
     wrong = [fate for fate in found if _fault(fate)]
     if not wrong:
         return _too_few(found) or passed()
     first = wrong[0]
-    detail = f"The answer to {_name(first)} {_fault(first)}."
+    detail = f"It {_fault(first)}."
     told = [f"{len(wrong)} of {len(found)} answers are not well formed"]
     problem = next((fate.problem for fate in wrong if fate.problem), None)
     if problem:
         told.append(problem.summary)
     if first.problem and first.problem.detail:
         detail += f" {first.problem.detail}"
-    return failed(detail, remark="; ".join(told))
+    return failed(detail, remark="; ".join(told), asked=_asked(first))
 
 
 def _fault(fate: Fate) -> str:
@@ -133,7 +173,12 @@ def _plans(found: list[Fate]) -> list[tuple[Fate, Plan]]:
     return [(fate, fate.plan) for fate in found if isinstance(fate.plan, Plan)]
 
 
-@plan_check(points=1, reads=["usd_per_million_tokens"])
+@plan_check(
+    points=1,
+    reads=["usd_per_million_tokens"],
+    compare=prices_beside,
+    think="What does the fleet cost in an hour, and how many million tokens are demanded in it?",
+)
 def cost_of_a_million_tokens(found: list[Fate]) -> Verdict:
     """`usd_per_million_tokens` is what the fleet costs for a million output tokens demanded."""
     plans = _plans(found)
@@ -146,10 +191,19 @@ def cost_of_a_million_tokens(found: list[Fate]) -> Verdict:
     )
     if all(_price_is(plan, _could_make(plan)) for _, plan in wrong):
         told += "; it is the cost over what the fleet could make"
-    return failed(f"The first is {_name(wrong[0][0])}.", remark=told)
+    first, plan = wrong[0]
+    said = plan.usd_per_million_tokens
+    right = price_of(plan.cost_usd_per_hour, demand(first.workload))
+    came_back = "no price that can be read" if said is None else how_far(said, right, "USD")
+    return failed(f"{came_back}.", remark=told, asked=_asked(first))
 
 
-@plan_check(points=2, reads=["gpu", "requests_per_gpu"])
+@plan_check(
+    points=2,
+    reads=["gpu", "requests_per_gpu"],
+    think="Weights once, then the cache of every request at its full length, prompt and output: "
+    "all within 92 % of the memory in decimal GB.",
+)
 def fits_in_memory(found: list[Fate]) -> Verdict:
     """No plan asks a GPU to hold more than 92 % of its memory: weights and every token's cache."""
     plans = _plans(found)
@@ -158,13 +212,20 @@ def fits_in_memory(found: list[Fate]) -> Verdict:
         return _too_few(found) or passed()
     first, plan = wrong[0]
     return failed(
-        f"For {_name(first)} one {plan.gpu} holds {first.truth.held[plan.gpu]} requests, not "
-        f"{plan.requests_per_gpu}.",
+        f"{plan.requests_per_gpu:,} requests on one {plan.gpu}, which holds "
+        f"{first.truth.held[plan.gpu]:,}.",
         remark=f"{len(wrong)} of {len(plans)} plans do not fit.",
+        asked=_asked(first),
     )
 
 
-@plan_check(points=3.5, reads=["gpu", "requests_per_gpu", "n_gpus"])
+@plan_check(
+    points=3.5,
+    reads=["gpu", "requests_per_gpu", "n_gpus"],
+    cut=by_cause,
+    think="Take the cause with the most plans. Near a bound your own error decides: how much room "
+    "do you leave for it?",
+)
 def plans_hold(found: list[Fate]) -> Verdict:
     """At least 95 % of your plans hold in the world: memory, latency and load, answered in time."""
     holds = np.array([not fate.broken for fate in found], dtype=float)
@@ -174,12 +235,19 @@ def plans_hold(found: list[Fate]) -> Verdict:
         return verdict
     return replace(
         verdict,
+        asked=_asked(next(fate for fate in found if fate.broken)),
         detail=_first_broken(found),
         remark="; ".join(filter(None, (verdict.remark, _what_broke(found)))),
     )
 
 
-@plan_check(points=2.5, reads=["gpu", "requests_per_gpu", "n_gpus"])
+@plan_check(
+    points=2.5,
+    reads=["gpu", "requests_per_gpu", "n_gpus"],
+    cut=by_cost,
+    think="Compare whole fleets: for each GPU on offer the most requests that hold, then the "
+    "number of GPUs times the price. Is every GPU tried?",
+)
 def cost_ratio(found: list[Fate]) -> Verdict:
     """Your fleets cost at most 1.15 times the cheapest ones that hold, on average."""
     share = float(np.mean([not fate.broken for fate in found]))
@@ -207,7 +275,8 @@ def cost_ratio(found: list[Fate]) -> Verdict:
     dearest = max((f for f in found if f.truth.possible), key=lambda fate: fate.cost_ratio)
     return Verdict(
         verdict.share,
-        detail=f"The dearest is {_name(dearest)}: {dearest.cost_ratio:,.2f} times the cheapest.",
+        asked=_asked(dearest),
+        detail=_cost_of(dearest),
         remark="; ".join(filter(None, remarks)),
         figure=ratio,
         bar=COST_BAR,
@@ -215,7 +284,12 @@ def cost_ratio(found: list[Fate]) -> Verdict:
     )
 
 
-@plan_check(points=1, reads=["gpu"])
+@plan_check(
+    points=1,
+    reads=["gpu"],
+    cut=by_refusal,
+    think="None is right where not even one request fits and is fast enough, on any GPU offered.",
+)
 def none_only_where_nothing_holds(found: list[Fate]) -> Verdict:
     """You answer None where no choice holds, and only there."""
     too_often = [f for f in found if f.truth.possible and not isinstance(f.plan, Plan)]
@@ -231,12 +305,18 @@ def none_only_where_nothing_holds(found: list[Fate]) -> Verdict:
     first = min([*too_often, *too_rarely], key=lambda fate: fate.number)
     return replace(
         verdict,
-        detail=f"The first is {_name(first)}.",
+        asked=_asked(first),
+        detail="No plan, and one holds." if first.truth.possible else "A plan, and none can hold.",
         remark="; ".join(filter(None, (verdict.remark, told))),
     )
 
 
-@plan_check(points=1, reads=["decode_step_ms"])
+@plan_check(
+    points=1,
+    reads=["decode_step_ms"],
+    compare=steps_beside,
+    think="The step is that of the whole batch at the full context, in ms, on the GPU you chose.",
+)
 def own_step(found: list[Fate]) -> Verdict:
     """Your `decode_step_ms` is off by at most 8 % in the median plan."""
     asked = [fate for fate in found if not isinstance(fate.plan, Refusal)]
@@ -261,7 +341,12 @@ def _step_error(fate: Fate) -> float:
     return abs(plan.decode_step_ms / right - 1)
 
 
-@plan_check(points=1, reads=["limited_by"])
+@plan_check(
+    points=1,
+    reads=["limited_by"],
+    think="Add one request to a GPU and ask in this order: does it fit, is the step short enough? "
+    "If both, the load is what limits.",
+)
 def limited_by(found: list[Fate]) -> Verdict:
     """`limited_by` names what stops one more request on each GPU, in at least 80 % of plans."""
     plans = _plans(found)
@@ -275,19 +360,26 @@ def limited_by(found: list[Fate]) -> Verdict:
     told = ", ".join(f"{count} times {name}" for name, count in sorted(said.items()))
     return replace(
         verdict,
-        detail=f"The first is {_name(wrong[0][0])}.",
-        remark="; ".join(filter(None, (verdict.remark, f"wrongly said: {told}"))),
+        asked=_asked(wrong[0][0]),
+        detail=f"It says {wrong[0][1].limited_by or 'nothing that can be read'}.",
+        remark="; ".join(filter(None, (verdict.remark, f"said where it is not so: {told}"))),
     )
 
 
 # The four cases are the same on every split. A planner that tells what can be served from what
 # cannot, on workloads that nobody has seen, is no list of four answers.
-@check(points=1.5, topics=["case", "written"], needs=["none_only_where_nothing_holds"])
+@check(
+    points=1.5,
+    topics=["case", "written"],
+    needs=["none_only_where_nothing_holds"],
+    think="Run your planner on the case and its what-ifs again, and copy what it says.",
+)
 def written_plan(answers: Answers, truth: Files) -> Verdict:
     """The figures in `capacity_plan` are those of your planner for the case, and its plan holds."""
     written = answers.value("written")
     if not isinstance(written, dict):
-        return failed(f"It is {kind_of(written)}.", remark="`capacity_plan` is not a dict.")
+        told = f"{kind_of(written)}."
+        return failed(told, remark="`capacity_plan` is not a dict.", asked="capacity_plan")
     found = fates(answers, truth, "case")
     if len(_plans(found)) < len(found):
         return failed("", remark="Your planner gives no plan for one of the cases; each has one.")
@@ -304,6 +396,7 @@ def written_plan(answers: Answers, truth: Files) -> Verdict:
             return failed(
                 f"It says {kind_of(written[key])}; your planner answers {kind_of(expected)}.",
                 remark=f"`capacity_plan` and your planner disagree on {key!r}.",
+                asked=f"capacity_plan[{key!r}]",
             )
     if found[0].broken:
         return failed("", remark=f"The plan for the case {SINGULAR[found[0].broken]}.")
@@ -336,8 +429,7 @@ def _price_is(plan: Plan, tokens_per_s: float) -> bool:
     said = plan.usd_per_million_tokens
     if said is None or not tokens_per_s:
         return False
-    right = plan.cost_usd_per_hour / (tokens_per_s * 3600 / 1e6)
-    return math.isclose(said, right, rel_tol=SAME_MONEY)
+    return math.isclose(said, price_of(plan.cost_usd_per_hour, tokens_per_s), rel_tol=SAME_MONEY)
 
 
 def _could_make(plan: Plan) -> float:
@@ -358,19 +450,30 @@ def _first_broken(found: list[Fate]) -> str:
     fate = next(f for f in found if f.broken)
     plan, step = fate.plan, fate.step_ms
     if not isinstance(plan, Plan) or step is None or fate.broken not in ("latency", "load"):
-        return f"The first is {_name(fate)}, one that {SINGULAR[fate.broken]}."
+        return f"It {SINGULAR[fate.broken]}."
     made = plan.n_gpus * plan.requests_per_gpu * 1000 / step
     said = "nothing" if plan.decode_step_ms is None else f"{plan.decode_step_ms:.4g}"
     return (
-        f"The first is {_name(fate)}: {plan.requests_per_gpu} requests on one {plan.gpu} take "
-        f"{step:.4g} ms (you said {said}; max_step_ms is "
+        f"{plan.requests_per_gpu} requests on one {plan.gpu} take {step:.4g} ms (you said {said}; "
+        f"max_step_ms is "
         f"{fate.workload['max_step_ms']:g}), and {plan.n_gpus} of them make {made:,.0f} tokens a "
         f"second of the {demand(fate.workload):,.0f} demanded."
     )
 
 
-def _name(fate: Fate) -> str:
-    return f"workload {fate.number} of questions/m7_planner/workloads.json"
+def _cost_of(fate: Fate) -> str:
+    if not isinstance(fate.plan, Plan):
+        return "No plan, and one holds: it counts as twice the cheapest."
+    return f"The dearest of all: {fate.cost_ratio:,.2f} times the cheapest that holds."
+
+
+def _asked(fate: Fate) -> str:
+    of = fate.workload
+    return (
+        f"plan(workload {fate.number} of questions/m7_planner/workloads.json: "
+        f"{of['prompt_tokens']:,} + {of['output_tokens']:,} tokens, "
+        f"{of['requests_per_second']:g} requests a second, at most {of['max_step_ms']:g} ms a step)"
+    )
 
 
 CHECKS = (

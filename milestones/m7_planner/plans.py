@@ -96,6 +96,11 @@ def demand(workload: Workload) -> float:
     return float(workload["requests_per_second"] * workload["output_tokens"])
 
 
+def price_of(usd_per_hour: float, tokens_per_s: float) -> float:
+    """Return what a fleet costs in USD for a million tokens, at so many tokens a second."""
+    return usd_per_hour / (tokens_per_s * 3600 / 1e6)
+
+
 def read_plan(answer: Answer) -> Reading:
     """Read an answer that must be right in every field: one with a fault is unreadable."""
     found = read_fleet(answer)
