@@ -94,11 +94,13 @@ def _free_name(path: Path) -> Path:
 @click.argument("notebook", type=click.Path(dir_okay=False, path_type=Path))
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", default=8000, show_default=True, type=click.IntRange(1, 65_535))
-def serve(notebook: Path, host: str, port: int) -> None:
+@click.option("--name", "names", multiple=True, help="A host name it is reached by; repeatable.")
+@click.option("--open", "browse", is_flag=True, help="Open its page in your browser.")
+def serve(notebook: Path, host: str, port: int, names: tuple[str, ...], browse: bool) -> None:
     """Serve the planner of a milestone 7 notebook over HTTP, with its OpenAPI page."""
-    from grader.serve import serve as serve_notebook  # FastAPI is an optional extra
+    from grader.serve.command import serve as serve_notebook  # FastAPI is an optional extra
 
-    serve_notebook(notebook, host, port)
+    serve_notebook(notebook, host, port, names, browse=browse)
 
 
 def main() -> None:

@@ -158,6 +158,15 @@ class Room:
             if path.startswith("questions/"):
                 self._to_send.put(({"do": "file", "path": path}, content))
 
+    def hold_to(self, limits: Limits) -> None:
+        """Hold what follows to other bounds: a service's calls are shorter than its cells."""
+        self._limits = limits
+
+    @property
+    def waits(self) -> bool:
+        """Whether the process is there and has said nothing unasked: it may end between calls."""
+        return self.stop is None and self._replies.empty()
+
     def close(self) -> None:
         """End the process and everything it started."""
         self._body.end()

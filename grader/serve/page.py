@@ -1,0 +1,99 @@
+"""The page at `/`, and the one that describes the interface: nothing is fetched elsewhere."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from fastapi.openapi.docs import get_swagger_ui_html
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from grader.html import palette
+from grader.html.page import TEMPLATES as SHARED
+from grader.html.visible import finalize
+
+TEMPLATES = Path(__file__).parent / "templates"
+STATIC = "/static"
+ICON = "data:,"
+_NOWHERE = "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+
+def planner_page(notebook: str, catalog: dict[str, Any]) -> tuple[str, str]:
+    """Return the page of a notebook's planner, and the policy that lets its script run."""
+    style, script = _style(), _script()
+    html = (
+        _environment()
+        .get_template("planner.html")
+        .render(notebook=notebook, catalog=_data(catalog), style=style, script=script, icon=ICON)
+    )
+    policy = (
+        f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; "
+        f"connect-src 'self'; img-src data:; {_NOWHERE}"
+    )
+    return html, policy
+
+
+@cache
+def docs_page(openapi_url: str) -> tuple[str, str]:
+    """Return Swagger's page on the interface, from this server alone, and its policy."""
+    response = get_swagger_ui_html(
+        openapi_url=openapi_url,
+        title="The planner's interface",
+        swagger_js_url=f"{STATIC}/swagger-ui-bundle.js",
+        swagger_css_url=f"{STATIC}/swagger-ui.css",
+        swagger_favicon_url=ICON,
+        swagger_ui_parameters={"tryItOutEnabled": True, "defaultModelsExpandDepth": 0},
+    )
+    html = bytes(response.body).decode("utf-8")
+    html = html.replace("<html>", '<html lang="en">', 1)
+    inline = " ".join(map(_hash, re.findall(r"<script>(.*?)</script>", html, re.DOTALL)))
+    # Swagger writes style attributes; its pictures are in its own files or in the address itself.
+    policy = (
+        f"default-src 'none'; script-src 'self' {inline}; style-src 'self' 'unsafe-inline'; "
+        f"connect-src 'self'; img-src 'self' data:; font-src 'self' data:; {_NOWHERE}"
+    )
+    return html, policy
+
+
+@cache
+def _environment() -> Environment:
+    return Environment(
+        loader=FileSystemLoader(TEMPLATES, encoding="utf-8"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=finalize,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def _data(value: object) -> Markup:
+    """Return JSON for a script element: nothing in it can end that element."""
+    return Markup(json.dumps(value, allow_nan=False).replace("<", "\\u003c"))
+
+
+def _style() -> Markup:
+    shared = (SHARED / "style.css").read_text(encoding="utf-8")
+    own = (TEMPLATES / "planner.css").read_text(encoding="utf-8")
+    return _inline(palette.as_css() + shared + own)
+
+
+def _script() -> Markup:
+    pieces = ("pictures.js", "planner.js")
+    return _inline("".join((TEMPLATES / name).read_text(encoding="utf-8") for name in pieces))
+
+
+def _inline(text: str) -> Markup:
+    assert "</" not in text  # it would end its element
+    return Markup(text)
+
+
+def _hash(text: str) -> str:
+    digest = base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
+    return f"'sha256-{digest}'"
