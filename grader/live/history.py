@@ -16,17 +16,22 @@ OWN = ("%check", "%load_ext grader", "from grader import check", "check(")
 
 
 class History:
-    """What IPython keeps of the cells that were run, and when they were."""
+    """What IPython keeps of the cells that were run, and from now on when they were."""
 
     def __init__(self, shell: Any) -> None:
         """`shell` is IPython's."""
         self._shell = shell
         self._times: dict[int, float] = {}
+        self._started = time.time()
+        shell.events.register("pre_run_cell", self._note_start)
+        shell.events.register("post_run_cell", self._note_number)
 
-    def note(self, info: Any) -> None:
-        """Note the time of a cell that starts (IPython's event `pre_run_cell`)."""
-        if info.store_history:
-            self._times[self._shell.execution_count] = time.time()
+    def _note_start(self, _info: Any) -> None:
+        self._started = time.time()
+
+    def _note_number(self, result: Any) -> None:
+        if result.execution_count is not None:
+            self._times[result.execution_count] = self._started
 
     def run_cells(self) -> list[RunCell]:
         """Return every cell that was run, in that order, the one that runs now included."""

@@ -24,7 +24,6 @@ def register(shell: Any) -> None:
     live = LiveCheck(shell)
     make_ready()
     shell.register_magic_function(live.check, magic_kind="line", magic_name="check")
-    shell.events.register("pre_run_cell", live.history.note)
 
 
 class LiveCheck:
@@ -32,7 +31,7 @@ class LiveCheck:
 
     def __init__(self, shell: Any) -> None:
         """`shell` is IPython's."""
-        self.history = History(shell)
+        self._history = History(shell)
         self._reading = Reading()
         self._shell = shell
         self._parser = Parser(
@@ -71,7 +70,7 @@ class LiveCheck:
 
     def _check(self, named: str, *, fresh: bool) -> None:
         subject = subject_of(named, self._shell.user_ns)
-        live = check_live(subject, self.history, self._reading)
+        live = check_live(subject, self._history, self._reading)
         shown = display(Shown(live), display_id=True)
         if fresh:
-            shown.update(Shown(with_fresh_run(live, subject, self.history)))
+            shown.update(Shown(with_fresh_run(live, subject, self._history)))

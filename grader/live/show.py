@@ -86,6 +86,8 @@ class Shown:
         )
         console.print()
         print_report(Report(live.split_id, public=True, milestones=(live.report,)), console)
+        if live.notes:
+            console.print("This kernel and the saved notebook differ:", markup=False)
         for note in live.notes:
             console.print(f"! {note.text}", markup=False)
         if live.printed:
