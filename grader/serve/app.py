@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
@@ -74,12 +72,6 @@ TROUBLES: dict[int | str, dict[str, Any]] = {
 def make_app(planner: Planner, notebook: str, catalog: dict[str, Any], turns: Turns) -> FastAPI:
     """Return the application around one planner; `notebook` is the name it is shown by."""
 
-    @asynccontextmanager
-    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        yield
-        planner.close()  # what runs is ended, so that nobody waits for it
-        turns.close()
-
     app = FastAPIOffline(
         docs_url=None,
         redoc_url=None,
@@ -87,7 +79,6 @@ def make_app(planner: Planner, notebook: str, catalog: dict[str, Any], turns: Tu
         title=f"Capacity planner: {notebook}",
         description=ABOUT,
         version=__version__,
-        lifespan=lifespan,
     )
     _add_troubles(app)
     page, policy = planner_page(notebook, catalog)

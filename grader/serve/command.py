@@ -57,7 +57,7 @@ def serve(
             if browse:
                 webbrowser.open(address)
             with contextlib.suppress(KeyboardInterrupt):  # uvicorn has stopped by then
-                server_of(app).run(sockets=[listener])
+                server_of(app, planner).run(sockets=[listener])
         finally:
             planner.close()
             turns.close()
@@ -71,21 +71,32 @@ def is_loopback(host: str) -> bool:
     return host.lower() == "localhost"
 
 
-def server_of(app: Gate) -> uvicorn.Server:
+class _Server(uvicorn.Server):
+    """A server that ends the planner's call before it waits for the answers under way."""
+
+    def __init__(self, config: uvicorn.Config, planner: Planner) -> None:
+        super().__init__(config)
+        self._planner = planner
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._planner.interrupt()
+        await super().shutdown(sockets)
+
+
+def server_of(app: Gate, planner: Planner) -> uvicorn.Server:
     """Return the server as it is run: patient, quiet, and bounded in connections."""
-    return uvicorn.Server(
-        uvicorn.Config(
-            app,
-            http=PatientProtocol,
-            ws="none",
-            log_level="warning",
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
-            limit_concurrency=MOST_CONNECTIONS,
-            timeout_graceful_shutdown=FAREWELL_S,
-        )
+    config = uvicorn.Config(
+        app,
+        http=PatientProtocol,
+        ws="none",
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        limit_concurrency=MOST_CONNECTIONS,
+        timeout_graceful_shutdown=FAREWELL_S,
     )
+    return _Server(config, planner)
 
 
 def _listening(host: str, port: int) -> socket.socket:

@@ -22,7 +22,7 @@ LOADS = 1_000
 NO_BOUND_MS = 1e6  # more than a quarter of an hour for a token: memory alone is the wall
 N_QUESTIONS = 12
 PATIENCE_S = 6.0  # a planner that takes a second a plan gives a coarse curve
-ROOM = 1.07  # a planner keeps some headroom: the bound that gives a batch lies above its step
+HEADROOM = 1.07  # a planner keeps some: the bound that gives a batch lies above its step
 
 Ask = Callable[[dict[str, Any]], Awaitable[Outcome]]
 
@@ -65,30 +65,41 @@ async def cost_curve(workload: Workload, offer: GpuOffer, ask: Ask) -> Curve:
             told = str(outcome.value.get("reason", ""))
         return point
 
-    fullest = await at(NO_BOUND_MS)
-    if fullest is not None:
-        at_spec_ms = float(weights_bytes(workload)) / (offer.gpu_bandwidth_gbps * 1e6)
-        middle = await at((at_spec_ms + fullest.decode_step_ms) / 2)
-        for bound_ms in _bounds(fullest, middle, at_spec_ms):
-            if told or time.monotonic() - started > PATIENCE_S:
+    def late() -> bool:
+        return bool(told) or time.monotonic() - started > PATIENCE_S
+
+    fullest, second = await at(NO_BOUND_MS), None
+    too_tight_ms = float(weights_bytes(workload)) / (offer.gpu_bandwidth_gbps * 1e6)
+    n_asked = 1
+    while fullest and fullest.requests_per_gpu > 1 and not second:
+        if n_asked == N_QUESTIONS or late():
+            break
+        middle_ms = (too_tight_ms + fullest.decode_step_ms) / 2
+        second = await at(middle_ms)
+        n_asked += 1
+        if second is None:
+            too_tight_ms = middle_ms
+    if fullest and second:
+        for bound_ms in _bounds(fullest, second, N_QUESTIONS - n_asked):
+            if late():
                 break
             await at(bound_ms)
     points = [found[requests] for requests in sorted(found)]
     return Curve(gpu=offer.gpu, requests_per_second=load, points=points, told=told)
 
 
-def _bounds(fullest: Point, middle: Point | None, at_spec_ms: float) -> list[float]:
+def _bounds(fullest: Point, second: Point, n_bounds: int) -> list[float]:
     """Return bounds under which the batches lie evenly on a scale of ratios, from one to the most.
 
     A step grows about linearly with the batch; two answers give the line.
     """
-    most, longest_ms = fullest.requests_per_gpu, fullest.decode_step_ms
-    slope = (longest_ms - at_spec_ms) / most
-    if middle is not None and middle.requests_per_gpu < most:
-        slope = (longest_ms - middle.decode_step_ms) / (most - middle.requests_per_gpu)
-    n_left = N_QUESTIONS - 2
-    batches = sorted({round(most ** (i / n_left)) for i in range(n_left)} - {most})
-    return [ROOM * max(longest_ms - slope * (most - batch), at_spec_ms) for batch in batches]
+    most, rise = fullest.requests_per_gpu, fullest.requests_per_gpu - second.requests_per_gpu
+    if rise <= 0:
+        return []
+    slope = (fullest.decode_step_ms - second.decode_step_ms) / rise
+    batches = sorted({round(most ** (i / n_bounds)) for i in range(n_bounds)} - {most})
+    steps_ms = (fullest.decode_step_ms - slope * (most - batch) for batch in batches)
+    return [HEADROOM * step_ms for step_ms in steps_ms if step_ms > 0]
 
 
 def _point(outcome: Planned, bound_ms: float) -> Point | None:

@@ -91,18 +91,25 @@ class Planner:
     def plan(self, workload: dict[str, Any]) -> Outcome:
         """Put one workload to the notebook's `plan`, whatever comes of it."""
         room = self._live()
-        if room is None:
-            why = f"the notebook {self.why_down}" if self.why_down else "the server is stopping"
-            return Failed(DOWN, f"Not now: {why}.")
-        return self._outcome(room, room.ask(Call("serve", "plan", {"workload": workload})))
+        call = Call("serve", "plan", {"workload": workload})
+        answer = None if room is None else room.ask(call)
+        if self._cancelled.is_set():
+            return Failed(DOWN, "Not now: the server is stopping.")
+        if room is None or answer is None:
+            return Failed(DOWN, f"Not now: the notebook {self.why_down}.")
+        return self._outcome(room, answer)
 
     def restart(self) -> None:
         """Start the notebook again where it had to be stopped, before the next call comes."""
         self._live()
 
-    def close(self) -> None:
-        """End the notebook's process, in the middle of a call as well."""
+    def interrupt(self) -> None:
+        """End what runs, a call or a start, and let nothing begin any more; from any thread."""
         self._cancelled.set()
+
+    def close(self) -> None:
+        """End the notebook's process."""
+        self.interrupt()
         self._stack.close()
 
     def _live(self) -> Room | None:

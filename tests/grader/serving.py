@@ -114,7 +114,7 @@ def served(notebook: Path, **changes: Any) -> Iterator[str]:
     """Serve a notebook in this process; yield the address."""
     planner, turns = Planner(notebook, DATA, changes.pop("calls", CALLS)), Turns(**changes)
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        server = server_of(gated(planner, turns))
+        server = server_of(gated(planner, turns), planner)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         try:

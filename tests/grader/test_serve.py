@@ -209,7 +209,8 @@ ANYTHING = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=9), inner),
     max_leaves=6,
 )
-PLACES = [(key,) for key in EXAMPLE] + [("model", k) for k in EXAMPLE["model"]]
+PLACES: list[tuple[str | int, ...]] = [(key,) for key in EXAMPLE]
+PLACES += [("model", key) for key in EXAMPLE["model"]]
 PLACES += [("gpus", 0), *(("gpus", 0, key) for key in EXAMPLE["gpus"][0])]
 
 
@@ -360,9 +361,13 @@ def test_a_notebook_that_no_longer_starts_is_told_and_not_tried_at_every_request
     planner = Planner(write_notebook(FAKE, name="m7_planner"), course / "data")
     path = write_notebook("import os; os._exit(7)", name="m7_planner")
     os.utime(path, ns=(0, 1))
-    opened = []
-    real = Planner._open
-    monkeypatch.setattr(Planner, "_open", lambda self: (opened.append(1), real(self)))
+    opened, real = [], Planner._open
+
+    def counted(planner: Planner) -> None:
+        opened.append(planner)
+        real(planner)
+
+    monkeypatch.setattr(Planner, "_open", counted)
     for _ in range(3):
         reply = ask(planner, "POST", "/plan", EXAMPLE)
         assert reply.status_code == 503
