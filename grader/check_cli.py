@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 import sys
-from contextlib import nullcontext
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import click
 from rich.console import Console
 
 import milestones
+from grader import history
 from grader.cold import COLD
+from grader.desk import Desk
 from grader.errors import BadInputError
-from grader.grade import grade
+from grader.grade import grade, unreadable
+from grader.host import Host
 from grader.hosts import IN_ROOMS, WITHOUT_BOUNDARY, walled_host
-from grader.notebook import read_notebook
 from grader.options import OUT_DIR, OUT_FILE, milestone_argument
 from grader.paths import course_folder
-from grader.present import as_json, as_junit, print_report
+from grader.present import print_report
 from grader.progress import shown_progress
-from grader.report import Report, exit_code
-from grader.split import open_split, read_manifest
+from grader.report import MilestoneReport, Report, exit_code
+from grader.spare import open_spares
+from grader.written import Files, show_in_browser
+
+PAGE = "report.html"  # of `--open` without a file, in the grader's own folder
+SPARES = 2  # a milestone that is run twice takes both; for others a second save finds one, too
 
 
 @click.command()
@@ -30,6 +38,8 @@ from grader.split import open_split, read_manifest
 @click.option("--json", "json_file", type=OUT_FILE, help="Write the report as JSON.")
 @click.option("--junit", "junit_file", type=OUT_FILE, help="Write the report as JUnit XML.")
 @click.option("--html", "html_file", type=OUT_FILE, help="Write the report as a page to read.")
+@click.option("--open", "browse", is_flag=True, help="Show the page in the browser.")
+@click.option("--watch", "on_save", is_flag=True, help="Grade again on every save, until Ctrl-C.")
 @click.option("--room", is_flag=True, help="Put the boundary of `grader class` around it (Linux).")
 def check(
     milestone: tuple[str, ...],
@@ -38,55 +48,93 @@ def check(
     json_file: Path | None,
     junit_file: Path | None,
     html_file: Path | None,
+    browse: bool,
+    on_save: bool,
     room: bool,
 ) -> None:
     """Grade your notebooks: `grader check 5`, or all of them with no argument.
 
     Exits 0 when every check passed, 1 when one failed, 2 on bad usage or input, 3 when the grader
-    itself broke.
+    itself broke. With --watch that is the state when Ctrl-C ends it.
     """
     course = course_folder()
-    data = course / "data"
-    read_manifest(data, skip=("public_split",))
-    split = open_split(split_folder or data / "public_split")
-    folder = notebooks or course / "notebooks"
-    if not folder.is_dir():
-        raise BadInputError(f"{folder}: there is no such folder of notebooks")
-    for file in (json_file, junit_file, html_file):
-        if file is not None and not file.absolute().parent.is_dir():
-            raise BadInputError(f"{file}: its folder does not exist; make it first")
-
-    reports = []
-    with shown_progress() as progress, walled_host() if room else nullcontext(COLD) as host:
-        for slug in milestone or milestones.SLUGS:
-            path = folder / f"{slug}.ipynb"
-            reports.append(
-                grade(milestones.load(slug), path, split, data, progress=progress(slug), host=host)
-            )
-    report = Report(split.split_id, split.public, tuple(reports))
-    for file, written in ((json_file, as_json), (junit_file, as_junit)):
-        if file is not None:
-            _write(file, written(report))
-    if html_file is not None:
-        _write(html_file, _page(report, folder))
-    print_report(report, Console(highlight=False))
-    click.echo(IN_ROOMS if room else WITHOUT_BOUNDARY)
+    desk = Desk(course, notebooks or course / "notebooks", split_folder)
+    desk.split()
+    if not desk.folder.is_dir():
+        raise BadInputError(f"{desk.folder}: there is no such folder of notebooks")
+    if browse and html_file is None:
+        html_file = history.own_folder(course) / PAGE
+    files = Files(json_file, junit_file, html_file)
+    files.refuse_lost_ones()
+    slugs = milestone or milestones.SLUGS
+    if on_save:
+        reports = _on_every_save(slugs, desk, files, room=room, browse=browse)
+    else:
+        reports = _once(slugs, desk, files, room=room)
+        if browse and html_file is not None:
+            show_in_browser(html_file)
     sys.exit(exit_code(reports))
 
 
-def _page(report: Report, folder: Path) -> str:
-    from grader.html import report_page  # a slow import, for those who ask for a page
+def _once(
+    slugs: Sequence[str], desk: Desk, files: Files, *, room: bool
+) -> tuple[MilestoneReport, ...]:
+    split = desk.split()
+    reports = []
+    with shown_progress() as progress, walled_host() if room else nullcontext(COLD) as host:
+        for slug in slugs:
+            milestone, path, told = milestones.load(slug), desk.notebook(slug), progress(slug)
+            reports.append(grade(milestone, path, split, desk.data, progress=told, host=host))
+    report = Report(split.split_id, split.public, tuple(reports))
+    desk.remember(report, "check")
+    files.write(report, desk.folder)
+    print_report(report, Console(highlight=False))
+    click.echo(IN_ROOMS if room else WITHOUT_BOUNDARY)
+    return report.milestones
 
-    notebooks = {}
-    for milestone in report.milestones:
-        if milestone.unreadable is None:
-            path = folder / f"{milestone.milestone}.ipynb"
-            notebooks[milestone.milestone] = read_notebook(path)
-    return report_page(report, notebooks)
+
+def _on_every_save(
+    slugs: Sequence[str], desk: Desk, files: Files, *, room: bool, browse: bool
+) -> tuple[MilestoneReport, ...]:
+    from grader.watch import watch  # what a check that is done once does without
+    from grader.watch_show import WatchScreen
+
+    page = files.html if browse else None
+    screen = WatchScreen(desk, files, page, Console(highlight=False), alone=len(slugs) == 1)
+    with _ready_host(room=room) as (host, refill):
+
+        def grade_one(slug: str, cancelled: threading.Event) -> MilestoneReport:
+            milestone, path = milestones.load(slug), desk.notebook(slug)
+            try:
+                split = desk.split()  # an update of the course may come while it watches
+            except BadInputError as error:
+                return unreadable(milestone, str(error))
+            with shown_progress() as progress:
+                told = progress(slug)
+                return grade(
+                    milestone, path, split, desk.data, None, told, host=host, cancelled=cancelled
+                )
+
+        def idle() -> None:
+            screen.idle()
+            refill()
+
+        screen.begin(len(slugs))
+        last = watch(slugs, desk.folder, grade_one, screen, idle)
+    if not last:
+        raise KeyboardInterrupt
+    if sys.stdout.isatty():
+        click.echo()  # the terminal has put ^C on this line
+    click.echo(IN_ROOMS if room else WITHOUT_BOUNDARY)
+    return tuple(last.values())
 
 
-def _write(file: Path, text: str) -> None:
-    try:
-        file.write_text(text, encoding="utf-8", newline="\n")
-    except OSError as error:
-        raise BadInputError(f"{file}: cannot be written: {error.strerror}") from None
+@contextmanager
+def _ready_host(*, room: bool) -> Iterator[tuple[Host, Callable[[], None]]]:
+    """Open a host that is fast from the second notebook on, and what to call in a quiet moment."""
+    if room:
+        with walled_host() as walled:
+            yield walled, lambda: None
+        return
+    with open_spares(SPARES) as spares:
+        yield spares, spares.refill
