@@ -22,7 +22,6 @@ LOADS = 1_000
 NO_BOUND_MS = 1e6  # more than a quarter of an hour for a token: memory alone is the wall
 N_QUESTIONS = 12
 PATIENCE_S = 6.0  # a planner that takes a second a plan gives a coarse curve
-HEADROOM = 1.07  # a planner keeps some: the bound that gives a batch lies above its step
 
 Ask = Callable[[dict[str, Any]], Awaitable[Outcome]]
 
@@ -91,7 +90,8 @@ async def cost_curve(workload: Workload, offer: GpuOffer, ask: Ask) -> Curve:
 def _bounds(fullest: Point, second: Point, n_bounds: int) -> list[float]:
     """Return bounds under which the batches lie evenly on a scale of ratios, from one to the most.
 
-    A step grows about linearly with the batch; two answers give the line.
+    A step grows about linearly with the batch; two answers give the line. How far the second
+    answer's step lies below its bound is the planner's headroom.
     """
     most, rise = fullest.requests_per_gpu, fullest.requests_per_gpu - second.requests_per_gpu
     if rise <= 0:
@@ -99,7 +99,8 @@ def _bounds(fullest: Point, second: Point, n_bounds: int) -> list[float]:
     slope = (fullest.decode_step_ms - second.decode_step_ms) / rise
     batches = sorted({round(most ** (i / n_bounds)) for i in range(n_bounds)} - {most})
     steps_ms = (fullest.decode_step_ms - slope * (most - batch) for batch in batches)
-    return [HEADROOM * step_ms for step_ms in steps_ms if step_ms > 0]
+    headroom = second.max_step_ms / second.decode_step_ms
+    return [headroom * step_ms for step_ms in steps_ms if step_ms > 0]
 
 
 def _point(outcome: Planned, bound_ms: float) -> Point | None:
