@@ -116,6 +116,8 @@ def _equals(known: Known | None, slip: Slip | None) -> str:
 
 
 def _think(judged: Judged, known: Known | None, slip: Slip | None) -> str:
+    if judged.verdict.think:
+        return judged.verdict.think
     if known is not None:
         return known.hint
     if slip is not None:

@@ -25,7 +25,8 @@ also asked with figures drawn for the split.
 class Question:
     """One question: `asks` is put to the student, `promise` is the sentence of its check.
 
-    `within` is the relative tolerance of a function's answers; 0 asks for equality.
+    `within` is the relative tolerance of a function's answers, 0 asking for equality; `unit` is
+    what they are counted in, and `think` what to think about where they are wrong.
     """
 
     key: str
@@ -35,6 +36,8 @@ class Question:
     points: float
     options: tuple[str, ...] = ()
     within: float = 0.0
+    unit: str = ""
+    think: str = ""
 
 
 class QuestionError(ValueError):
@@ -60,14 +63,17 @@ def _read(path: Path) -> tuple[Question, ...]:
 
 def _question(path: Path, entry: dict[str, Any]) -> Question:
     try:
-        made = Question(**{**entry, "options": tuple(entry.get("options", ()))})
+        texts = {key: " ".join(entry[key].split()) for key in ("promise", "think") if key in entry}
+        made = Question(**{**entry, **texts, "options": tuple(entry.get("options", ()))})
     except TypeError as error:
         raise QuestionError(f"{path}: {entry.get('key')}: {error}") from None
-    texts = [plain_words(option) for option in made.options]
-    if made.kind == "choice" and not (len(texts) >= 3 and len(set(texts)) == len(texts)):
+    words = [plain_words(option) for option in made.options]
+    if made.kind == "choice" and not (len(words) >= 3 and len(set(words)) == len(words)):
         raise QuestionError(f"{path}: {made.key}: three or more options that differ are needed")
-    if made.kind != "choice" and texts:
+    if made.kind != "choice" and words:
         raise QuestionError(f"{path}: {made.key}: only a choice has options")
+    if (made.kind == "function") != bool(made.think):
+        raise QuestionError(f"{path}: {made.key}: a function, and only that, has a `think`")
     if made.options != tuple(sorted(made.options)):
         # The order they are written in tells nothing of which is right.
         raise QuestionError(f"{path}: {made.key}: options are written in alphabetical order")

@@ -182,7 +182,8 @@ class Verdict:
     `asked` names the first question that failed, in its table's `row` where it has one, and
     `detail` what came back: both are shown on the public split only. `remark` holds for the answers
     as a whole and is shown on any split. `figure_name` says what the figure is, and
-    `highest_is_best` which of two is the better. A check passes at a share of 1.
+    `highest_is_best` which of two is the better. `think` is what to think about, where the verdict
+    itself knows what went wrong. A check passes at a share of 1.
     """
 
     share: float
@@ -194,6 +195,7 @@ class Verdict:
     row: int | None = None
     figure_name: str = ""
     highest_is_best: bool = False
+    think: str = ""
 
     @property
     def passed(self) -> bool:

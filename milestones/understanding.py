@@ -7,11 +7,21 @@ that is the hint, on every split, since these questions are no secret.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-from milestones.compare import TruthError, is_number, kind_of, numbers_agree, right_number
+from milestones.compare import (
+    TruthError,
+    is_number,
+    kind_of,
+    numbers_agree,
+    numbers_beside,
+    right_number,
+    shown,
+)
+from milestones.compared import Compared
 from milestones.questions import Question, plain_words, read_questions
-from milestones.spec import Answers, Call, Check, Files, Judge, Verdict, failed, passed
+from milestones.spec import Answers, Call, Check, Files, ReadTable, Verdict, failed, passed
 
 VARIABLE = "understanding"
 FILE = "understanding.json"
@@ -45,32 +55,54 @@ def understanding_checks(slug: str) -> tuple[Check, ...]:
 
 
 def _check(slug: str, question: Question) -> Check:
-    is_function = question.kind == "function"
-    return Check(
-        question.key,
-        question.promise,
-        question.points,
-        topics=(question.key if is_function else VARIABLE,),
-        judge=_judge(slug, question),
-        reads=() if is_function else (question.key,),
-    )
+    if question.kind == "function":
+        return _function_check(slug, question)
 
-
-def _judge(slug: str, question: Question) -> Judge:
     def judge(answers: Answers, truth: Files) -> Verdict:
-        right = truth.json(f"{slug}/{FILE}")[question.key]
-        if question.kind == "function":
-            asked = answers.under(question.key)
-            return numbers_agree(asked, right["answers"], rel=question.within)
         given = answers.value(VARIABLE)
         if not isinstance(given, dict):
             return failed(f"It is {kind_of(given)}.", f"`{VARIABLE}` is not a dict.")
         if given.get(question.key) is None:
-            return failed("", f"`{VARIABLE}[{question.key!r}]` is not answered yet.")
+            return failed("", f"{_place(question)} is not answered yet.")
         judged = _chosen if question.kind == "choice" else _stated
-        return judged(question, given[question.key], right)
+        verdict = judged(question, given[question.key], _truth(truth, slug, question))
+        return verdict if verdict.passed else replace(verdict, asked=_place(question))
 
-    return judge
+    return Check(
+        question.key, question.promise, question.points, (VARIABLE,), judge, reads=(question.key,)
+    )
+
+
+def _function_check(slug: str, question: Question) -> Check:
+    def judge(answers: Answers, truth: Files) -> Verdict:
+        right = _truth(truth, slug, question)["answers"]
+        return numbers_agree(
+            answers.under(question.key), right, rel=question.within, unit=question.unit
+        )
+
+    def compare(answers: Answers, truth: Files, _read_table: ReadTable) -> list[Compared]:
+        right = _truth(truth, slug, question)["answers"]
+        whole = all(isinstance(number, int) for number in right.values())
+        return [numbers_beside(answers.under(question.key), right, whole=whole)]
+
+    return Check(
+        question.key,
+        question.promise,
+        question.points,
+        (question.key,),
+        judge,
+        think=question.think,
+        compare=compare,
+    )
+
+
+def _truth(truth: Files, slug: str, question: Question) -> dict[str, Any]:
+    found: dict[str, Any] = truth.json(f"{slug}/{FILE}")[question.key]
+    return found
+
+
+def _place(question: Question) -> str:
+    return f"`{VARIABLE}[{question.key!r}]`"
 
 
 def _chosen(question: Question, given: Any, truth: dict[str, Any]) -> Verdict:
@@ -79,15 +111,15 @@ def _chosen(question: Question, given: Any, truth: dict[str, Any]) -> Verdict:
     if known.keys() != {plain_words(option) for option in (truth["right"], *truth["why"])}:
         raise TruthError(f"the options of {question.key} are not those of the truth")
     if not isinstance(given, str):
-        remark = f"`{VARIABLE}[{question.key!r}]` holds the words of one option, as a text."
+        remark = f"{_place(question)} must hold the words of one option, as a text."
         return failed(f"It is {kind_of(given)}.", remark)
     option = known.get(plain_words(given))
     if option is None:
-        remark = (
-            f"`{VARIABLE}[{question.key!r}]` is none of the options: copy the words of one of them."
-        )
-        return failed(f"The options are: {'; '.join(question.options)}.", remark)
-    return passed() if option == truth["right"] else failed("", truth["why"][option])
+        remark = f"{_place(question)} is none of the options: copy the words of one of them."
+        return failed(f"It is {kind_of(given)}.", remark)
+    if option == truth["right"]:
+        return passed()
+    return replace(failed(f'"{option}"'), think=truth["why"][option])
 
 
 def _stated(question: Question, given: Any, truth: dict[str, Any]) -> Verdict:
@@ -96,11 +128,9 @@ def _stated(question: Question, given: Any, truth: dict[str, Any]) -> Verdict:
     if not low <= high:
         raise TruthError(f"{question.key} has no right number")
     if not is_number(given):
-        remark = f"`{VARIABLE}[{question.key!r}]` must be a number, without quotes or units."
+        remark = f"{_place(question)} must be a number, without quotes or units."
         return failed(f"It is {kind_of(given)}.", remark)
     if low <= given <= high:
         return passed()
-    for value, why in truth["slips"]:
-        if abs(given - value) <= SLIP_RTOL * abs(value):
-            return failed("", why)
-    return failed(f"It says {kind_of(given)}.", truth["hint"])
+    slips = (why for value, why in truth["slips"] if abs(given - value) <= SLIP_RTOL * abs(value))
+    return replace(failed(f"{shown(given)}."), think=next(slips, truth["hint"]))

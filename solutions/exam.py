@@ -24,6 +24,7 @@ from grader.judge import Mistake, mistake_as_json, probe
 from grader.split import SCHEMA, file_hashes
 from milestones.runs import LABELS
 from milestones.spec import Answers, Files, Milestone
+from milestones.understanding import understanding_names
 from solutions.commitment import Content, asked_and_answered, commit, of_seed
 from solutions.draft import Source, write_content
 from solutions.instructor_runs import OwnRuns
@@ -153,15 +154,20 @@ def blank_answers(slug: str, folder: Path) -> Answers:
     return Answers(answer_all(reference(slug).blank(), calls, folder / "questions", slug))
 
 
-def mistaken_answers(milestone: Milestone, folder: Path) -> dict[str, Answers]:
-    """Return what each named mistake of a milestone answers, by the mistake's name."""
+def mistaken_answers(milestone: Milestone, folder: Path, right: Answers) -> dict[str, Answers]:
+    """Return what each named mistake of a milestone answers, by the mistake's name.
+
+    Where a mistake can change no other answer, the others are the `right` ones themselves.
+    """
     calls = milestone.calls(Files(folder / "questions"))
+    lesson = reference(milestone.slug)
     answered = {}
     for mistake in named_mistakes(milestone.slug):
-        with reference(milestone.slug).with_edits(mistake.edits) as namespace:
-            answered[mistake.name] = Answers(
-                answer_all(namespace, calls, folder / "questions", milestone.slug)
-            )
+        alone = lesson.changed_alone(mistake.edits, understanding_names(milestone.slug))
+        asked = [call for call in calls if not alone or call.function in alone]
+        with lesson.with_edits(mistake.edits) as namespace:
+            answers = answer_all(namespace, asked, folder / "questions", milestone.slug)
+            answered[mistake.name] = Answers({**right.by_id, **answers})
     return answered
 
 

@@ -177,6 +177,24 @@ class Reference:
             for edit in edits:
                 exec(originals[edit.function], self.namespace)
 
+    def changed_alone(self, edits: Sequence[Edit], closing: Sequence[str] = ()) -> frozenset[str]:
+        """Return the names that edits change, where no other answer than theirs can change.
+
+        That is so if no other cell reads them, and each is a plain value or one of the `closing`
+        questions' functions, which keep nothing between calls. Empty when it is not so.
+        """
+        names = frozenset(edit.function for edit in edits)
+        for cell in self._cells:
+            if cell.kind == "exercise" and cell.name in names:
+                is_function = isinstance(_definition(cell.source)[1], ast.FunctionDef)
+                if is_function and cell.name not in closing:
+                    return frozenset()
+            elif names & {
+                n.id for n in ast.walk(ast.parse(cell.source)) if isinstance(n, ast.Name)
+            }:
+                return frozenset()
+        return names
+
     def blank(self) -> dict[str, Any]:
         """Return the namespace of the student's notebook: the same cells, unsolved."""
         namespace: dict[str, Any] = {}

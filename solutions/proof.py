@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import milestones
 from grader.judge import judge
 from grader.report import CheckReport, Outcome, shown_points
-from milestones.spec import Answers, Milestone
+from milestones.spec import Answers, Check, Milestone
 from solutions.exam import (
     blank_answers,
     mistaken_answers,
@@ -60,12 +60,15 @@ def prove(slug: str, folder: Path, *, margins: bool = True, keep: bool = False) 
     milestone = milestones.load(slug)
     truth = FilesInMemory(folder / "truth")
     right, blank = reference_answers(slug, folder), blank_answers(slug, folder)
-    mistaken = mistaken_answers(milestone, folder)
+    mistaken = mistaken_answers(milestone, folder, right)
     stored = stored_mistakes(slug, mistaken, right)
     write_mistakes(folder, slug, stored)
 
-    def judged(answers: Answers) -> tuple[CheckReport, ...]:
-        return judge(milestone, answers, truth, stored, public=True)
+    def judged(
+        answers: Answers, checks: Sequence[Check] = milestone.checks
+    ) -> tuple[CheckReport, ...]:
+        asked = replace(milestone, checks=tuple(checks))
+        return judge(asked, answers, truth, stored, public=True)
 
     reference = judged(right)
     faults = [
@@ -74,7 +77,11 @@ def prove(slug: str, folder: Path, *, margins: bool = True, keep: bool = False) 
     ]
     caught = {}
     for mistake in named_mistakes(slug):
-        reports = judged(mistaken[mistake.name])
+        answers = mistaken[mistake.name]
+        anew = {
+            report.name: report for report in judged(answers, _touched(milestone, answers, right))
+        }
+        reports = tuple(anew.get(report.name, report) for report in reference)
         caught[mistake.name] = _failed(reports)
         faults += _mistake_faults(mistake, reports, margins)
     faults += _unnamed_checks(milestone, named_mistakes(slug))
@@ -82,6 +89,23 @@ def prove(slug: str, folder: Path, *, margins: bool = True, keep: bool = False) 
     faults = [f"{slug}: {fault}" for fault in faults]
     kept = Answered(right, blank, mistaken) if keep else None
     return Proof(slug, tuple(faults), reference, caught, seconds, kept)
+
+
+def _touched(milestone: Milestone, answers: Answers, right: Answers) -> list[Check]:
+    """Return the checks that may end otherwise than on the right answers.
+
+    Judging is pure: a check that reads the very answers that were judged before ends as before.
+    """
+    changed = {
+        answer.call.topic
+        for call_id, answer in answers.by_id.items()
+        if answer is not right.by_id[call_id]
+    }
+    touched: dict[str, Check] = {}
+    for check in milestone.checks:
+        if changed.intersection(check.topics) or touched.keys() & set(check.needs):
+            touched[check.name] = check
+    return list(touched.values())
 
 
 def _failed(reports: Sequence[CheckReport]) -> tuple[str, ...]:

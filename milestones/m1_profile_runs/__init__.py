@@ -3,11 +3,12 @@
 from milestones.m1_profile_runs.calls import calls
 from milestones.m1_profile_runs.checks import CHECKS
 from milestones.spec import Milestone
+from milestones.understanding import understanding_names
 
 MILESTONE = Milestone(
     slug="m1_profile_runs",
     title="Profile the runs",
-    functions=("profile_runs", "linear_baseline_r2"),
+    functions=("profile_runs", "linear_baseline_r2", *understanding_names("m1_profile_runs")),
     calls=calls,
     checks=CHECKS,
 )

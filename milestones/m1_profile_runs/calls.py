@@ -4,6 +4,7 @@ No table here holds a run of the split itself, so no label of the truth travels 
 """
 
 from milestones.spec import Call, Files, Table
+from milestones.understanding import understanding_calls
 
 
 def calls(questions: Files) -> list[Call]:
@@ -22,4 +23,4 @@ def calls(questions: Files) -> list[Call]:
         for topic in ("baseline", "between")
         for i, (train, test) in enumerate(asked[topic])
     ]
-    return found
+    return found + understanding_calls("m1_profile_runs", questions)

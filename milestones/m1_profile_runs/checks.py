@@ -25,6 +25,7 @@ from milestones.spec import (
     failed,
     passed,
 )
+from milestones.understanding import understanding_checks
 
 TRUTH = "m1_profile_runs/answers.json"
 COUNTS = ("n_runs", "n_models", "n_gpus")
@@ -76,7 +77,7 @@ def _of_topic(topic: str) -> Compare:
 
 
 @check(
-    points=1.5,
+    points=1,
     topics=["profile"],
     reads=COUNTS,
     compare=_parts(*COUNTS),
@@ -138,7 +139,7 @@ def share_by_gpu(answers: Answers, truth: Files) -> Verdict:
 
 
 @check(
-    points=2,
+    points=1.5,
     topics=["baseline"],
     compare=_of_topic("baseline"),
     think="Three things make this number: the columns that go in, the table the line is fitted on, "
@@ -168,6 +169,7 @@ CHECKS = (
     share_by_gpu,
     linear_baseline,
     baseline_from_any_table,
+    *understanding_checks("m1_profile_runs"),
 )
 
 

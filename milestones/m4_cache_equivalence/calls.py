@@ -9,6 +9,7 @@ from itertools import chain, zip_longest
 from typing import Any
 
 from milestones.spec import Call, Files, Result, Tree
+from milestones.understanding import understanding_calls
 
 MODELS = "questions/m4_cache_equivalence/models.json"
 WHOLE = ("whole", "order", "large", "grouped")
@@ -32,7 +33,7 @@ def calls(questions: Files) -> list[Call]:
     found += [
         Call(f"counts/{i}", "count_key_projections", args) for i, args in enumerate(asked["counts"])
     ]
-    return found
+    return found + understanding_calls("m4_cache_equivalence", questions)
 
 
 def _model(name: str) -> Tree:

@@ -11,6 +11,7 @@ from milestones.compare import kind_of, numbers_agree, numbers_beside, right_arr
 from milestones.compared import Compared
 from milestones.m4_cache_equivalence.depart import logits_beside, same, sequence_of
 from milestones.spec import Answer, Answers, Files, ReadTable, Verdict, check, failed, passed
+from milestones.understanding import understanding_checks
 
 MOVED = 1e-6  # a changed token moves a logit by far more (the draw sees to 1e-3), rounding by less
 COUNTS = "m4_cache_equivalence/counts.json"
@@ -26,7 +27,7 @@ def counts_beside(answers: Answers, truth: Files, _read_table: ReadTable) -> lis
 
 
 @check(
-    points=2.5,
+    points=2,
     topics=["whole"],
     compare=logits_beside("whole"),
     think="Take the one-token sequence first: attention is the value itself there, so only the "
@@ -82,7 +83,7 @@ def large_scores(answers: Answers, truth: Files) -> Verdict:
 
 
 @check(
-    points=3,
+    points=2.5,
     topics=["steps"],
     compare=logits_beside("steps"),
     think="Compare each step with the same row of `full_logits`: position, keys and values of "
@@ -214,4 +215,5 @@ CHECKS = (
     old_entries_stay,
     caches_are_apart,
     projections_counted,
+    *understanding_checks("m4_cache_equivalence"),
 )

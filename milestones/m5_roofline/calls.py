@@ -4,6 +4,7 @@ The grader multiplies terms by coefficients itself: the student is never asked f
 """
 
 from milestones.spec import Call, Files, Table
+from milestones.understanding import understanding_calls
 
 RUNS = "questions/runs.csv"
 ALTERED = "questions/m5_roofline/altered.csv"
@@ -20,4 +21,5 @@ def calls(questions: Files) -> list[Call]:
             for i, rows in enumerate(apart)
         ),
         Call("coefficients", "fit_roofline", {"train": Table("data/train.csv")}, returns="array"),
+        *understanding_calls("m5_roofline", questions),
     ]

@@ -1,6 +1,7 @@
 """The calls of milestone 6: features, one fit, and predictions of the same runs asked many ways."""
 
 from milestones.spec import Call, Files, Result, Table
+from milestones.understanding import understanding_calls
 
 RUNS = "questions/runs.csv"
 RENAMED = "questions/m6_memory_traffic/renamed.csv"
@@ -26,4 +27,5 @@ def calls(questions: Files) -> list[Call]:
         *(predict(f"apart/{i}", Table(RUNS, tuple(rows))) for i, rows in enumerate(asked["apart"])),
         predict("names/as_they_are", Table(RUNS, tuple(asked["named"]))),
         predict("names/renamed", Table(RENAMED)),
+        *understanding_calls("m6_memory_traffic", questions),
     ]

@@ -6,7 +6,10 @@
 # comes before any model: look at the table, and find out how far the simplest model gets.
 #
 # **You will write** `profile_runs` and `linear_baseline_r2`, with `linear_predictions` on the way.
-# **Check your work** at any time with `grader check 1` in a terminal.
+#
+# **Check your work** at any time: type `%load_ext grader` into a cell, once, and then `%check`.
+# It asks what is defined in this notebook right now. `grader check 1` in a terminal grades the saved
+# file from a fresh start, as your hand-in will be.
 
 # %% tags=["given"]
 from pathlib import Path
@@ -407,3 +410,32 @@ plt.show()
 #   asked for. It scores well and predicts nothing.
 # - *Why is one request slow on any GPU?* Each step reads all of the weights, whether one request
 #   uses them or hundreds.
+
+# %% [markdown] tags=["questions"]
+# ## Check your understanding
+#
+# Four questions, graded like everything else. Answer on paper first. Under a choice, copy the words
+# of one option into `understanding`, between quotes; a number goes there without its unit. A wrong
+# answer is told what it overlooks.
+
+
+# %% tags=["exercise"]
+understanding: dict = {
+    "why_a_line_fails": "It adds columns up, and a speed comes of multiplying and dividing them",
+    "layout_of_32_and_8": "GQA: four query heads share each KV head, and the cache is a quarter of MHA's",
+    "seconds_for_500_tokens": 10,
+}
+
+
+# %% tags=["exercise"]
+def throughput(batch_size: int, decode_step_ms: float) -> float:
+    """Return the tokens per second of a whole batch.
+
+    Args:
+        batch_size: requests that are decoded together.
+        decode_step_ms: one step of the whole batch, in milliseconds.
+
+    Returns:
+        Output tokens per second, over all requests.
+    """
+    return 1000 * batch_size / decode_step_ms

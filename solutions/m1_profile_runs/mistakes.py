@@ -181,4 +181,22 @@ MISTAKES = (
         caught_by=BOTH_BASELINES,
         hint="A `run_id` went in as a number. It is a name, even where it is written in digits.",
     ),
+    NamedMistake(
+        "one_readers_tokens",
+        (Edit("throughput", "1000 * batch_size", "1000"),),
+        caught_by="throughput",
+        hint="These are the tokens of one reader. Each step gives every request of the batch one.",
+    ),
+    NamedMistake(
+        "step_taken_for_seconds",
+        (Edit("throughput", "1000 * batch_size", "batch_size"),),
+        caught_by="throughput",
+        hint="The step is in milliseconds: a second holds 1000 of them.",
+    ),
+    NamedMistake(
+        "seconds_for_a_token",
+        (Edit("throughput", "1000 * batch_size / decode_step_ms", "decode_step_ms / batch_size"),),
+        caught_by="throughput",
+        hint="That is milliseconds for a token. Tokens per second are the other way round.",
+    ),
 )

@@ -7,7 +7,10 @@
 # make more of them fit?
 #
 # **You will write** `max_concurrent_requests` and `max_context_len`.
-# **Check your work** at any time with `grader check 3` in a terminal.
+#
+# **Check your work** at any time: type `%load_ext grader` into a cell, once, and then `%check`.
+# It asks what is defined in this notebook right now. `grader check 3` in a terminal grades the saved
+# file from a fresh start, as your hand-in will be.
 
 # %% tags=["given"]
 import math

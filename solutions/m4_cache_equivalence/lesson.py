@@ -7,7 +7,11 @@
 # both, show that they agree to the last few bits, and count what the cache saves.
 #
 # **You will write** `full_logits`, `new_cache`, `decode_step` and `count_key_projections`, and on
-# the way `softmax`. **Check your work** at any time with `grader check 4` in a terminal.
+# the way `softmax`.
+#
+# **Check your work** at any time: type `%load_ext grader` into a cell, once, and then `%check`.
+# It asks what is defined in this notebook right now. `grader check 4` in a terminal grades the saved
+# file from a fresh start, as your hand-in will be.
 
 # %% tags=["given"]
 import math
@@ -559,3 +563,37 @@ for label, tokens_run, pairs, cache_bytes in (
 # - *Where does the position of a new token come from?* From the number of tokens in the cache.
 # - *When is a cache wrong?* When what made it has changed: other weights, another adapter, another
 #   position.
+
+# %% [markdown] tags=["questions"]
+# ## Check your understanding
+#
+# Four questions, graded like everything else. Answer on paper first. Under a choice, copy the words
+# of one option into `understanding`, between quotes. A wrong answer is told what it overlooks.
+
+
+# %% tags=["exercise"]
+understanding: dict = {
+    "training_and_the_cache": "No: all tokens of a sequence are known and computed in one pass, each key once",
+    "why_no_queries": "A query is needed at the step of its own token and never again",
+    "prefix_caching": "The keys and values of a token depend on the tokens up to it, and these are the same",
+}
+
+
+# %% tags=["exercise"]
+def prefill_tokens(
+    n_requests: int, shared_tokens: int, own_tokens: int, prefix_cached: bool
+) -> int:
+    """Return for how many tokens keys and values are computed before decoding starts.
+
+    Args:
+        n_requests: requests that begin with the same tokens, 1 or more.
+        shared_tokens: the tokens that all of them begin with.
+        own_tokens: further tokens of each prompt, which no other has.
+        prefix_cached: whether keys and values of the shared tokens are kept for the next request;
+            the first request finds nothing yet.
+
+    Returns:
+        Tokens, over all requests.
+    """
+    prefixes = 1 if prefix_cached else n_requests
+    return prefixes * shared_tokens + n_requests * own_tokens

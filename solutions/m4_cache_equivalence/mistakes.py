@@ -9,6 +9,7 @@ SOFTMAX, FULL, NEW, STEP, COUNT = (
     "decode_step",
     "count_key_projections",
 )
+PREFILL = "prefill_tokens"
 DECODED = ("large_scores", "every_step", "grouped_heads", "old_entries_stay", "caches_are_apart")
 """The checks that read logits of decode steps."""
 
@@ -199,5 +200,29 @@ MISTAKES = (
         (Edit(COUNT, "n_tokens if use_cache", "1 if use_cache"),),
         caught_by="projections_counted",
         hint="With a cache each step computes one key; the question is about all n steps.",
+    ),
+    NamedMistake(
+        "prefix_never_kept",
+        (Edit(PREFILL, "1 if prefix_cached else n_requests", "n_requests"),),
+        caught_by=PREFILL,
+        hint="Here each request computes the shared tokens again, also with prefix caching.",
+    ),
+    NamedMistake(
+        "prefix_always_kept",
+        (Edit(PREFILL, "1 if prefix_cached else n_requests", "1"),),
+        caught_by=PREFILL,
+        hint="Without prefix caching nothing is kept from one request to the next.",
+    ),
+    NamedMistake(
+        "prefix_for_free",
+        (Edit(PREFILL, "1 if prefix_cached", "0 if prefix_cached"),),
+        caught_by=PREFILL,
+        hint="The first request finds the cache empty and has to compute the shared tokens.",
+    ),
+    NamedMistake(
+        "own_tokens_shared_too",
+        (Edit(PREFILL, "n_requests * own_tokens", "own_tokens"),),
+        caught_by=PREFILL,
+        hint="Only the beginning is shared: each request computes its own tokens.",
     ),
 )

@@ -6,8 +6,11 @@
 # pay for everything that is neither. Four terms, each one line of school physics. That is the
 # **roofline**, and with four fitted numbers it beats a regression with fifteen by a wide margin.
 #
-# **You will write** `roofline_terms` and `fit_roofline`. **Check your work** at any time with
-# `grader check 5` in a terminal.
+# **You will write** `roofline_terms` and `fit_roofline`.
+#
+# **Check your work** at any time: type `%load_ext grader` into a cell, once, and then `%check`.
+# It asks what is defined in this notebook right now. `grader check 5` in a terminal grades the saved
+# file from a fresh start, as your hand-in will be.
 
 # %% tags=["given"]
 from pathlib import Path
@@ -538,3 +541,35 @@ summary
 # - *Which GPU number would you look at first?* Bandwidth, then memory size. Peak TFLOP/s matter for
 #   prefill and for large batches.
 # - *How would you notice a broken kernel?* Its share of the roof is far below what others reach.
+
+# %% [markdown] tags=["questions"]
+# ## Check your understanding
+#
+# Four questions, graded like everything else. Answer on paper first. Under a choice, copy the words
+# of one option into `understanding`, between quotes. A wrong answer is told what it overlooks.
+
+
+# %% tags=["exercise"]
+understanding: dict = {
+    "decode_and_prefill": "Both read the weights once a pass: decoding for one token a request, prefill for thousands",
+    "twice_the_batch": "The step grows a little, so the tokens per second nearly double",
+    "weight_coefficient": "Reading the weights takes 1.2 times as long as at spec speed: 83 % of the bandwidth",
+}
+
+
+# %% tags=["exercise"]
+def ridge_batch(weight_bits: int, gpu_bandwidth_gbps: float, gpu_tflops: float) -> float:
+    """Return the batch at which computing takes as long as reading the weights, at spec speed.
+
+    Args:
+        weight_bits: bits per weight, 16, 8 or 4.
+        gpu_bandwidth_gbps: memory bandwidth, in GB/s (1e9 bytes a second).
+        gpu_tflops: peak, in TFLOP/s (1e12 operations a second).
+
+    Returns:
+        The batch, not rounded: two operations per parameter and request take as long as reading
+        every parameter once.
+    """
+    read_s = weight_bits / 8 / (gpu_bandwidth_gbps * 1e9)
+    compute_s = 2 / (gpu_tflops * 1e12)
+    return read_s / compute_s

@@ -3,6 +3,7 @@
 from solutions.mistake import Edit, NamedMistake
 
 TERMS, FIT = "roofline_terms", "fit_roofline"
+RIDGE = "ridge_batch"
 
 OVERHEAD = "overhead = 0.04 * layers + 0.002 * batch"
 BANDWIDTH = 'runs["gpu_bandwidth_gbps"].to_numpy(dtype=float)'
@@ -131,5 +132,29 @@ MISTAKES = (
         caught_by="overhead_term",
         hint="Starting kernels and scheduling take time in every step. Without it the small models "
         "come out far too fast.",
+    ),
+    NamedMistake(
+        "ridge_of_one_operation",
+        (Edit(RIDGE, "2 / (gpu_tflops", "1 / (gpu_tflops"),),
+        caught_by=RIDGE,
+        hint="A parameter costs a request two operations: a multiplication and an addition.",
+    ),
+    NamedMistake(
+        "ridge_of_sixteen_bits",
+        (Edit(RIDGE, "weight_bits / 8", "2"),),
+        caught_by=RIDGE,
+        hint="This reads two bytes a weight whatever `weight_bits` says.",
+    ),
+    NamedMistake(
+        "ridge_upside_down",
+        (Edit(RIDGE, "read_s / compute_s", "compute_s / read_s"),),
+        caught_by=RIDGE,
+        hint="Upside down: computing grows with the batch until it takes as long as reading.",
+    ),
+    NamedMistake(
+        "giga_for_tera",
+        (Edit(RIDGE, "gpu_tflops * 1e12", "gpu_tflops * 1e9"),),
+        caught_by=RIDGE,
+        hint="The peak is in TFLOP/s, 1e12 operations a second, and the bandwidth in GB/s.",
     ),
 )

@@ -10,8 +10,11 @@
 # the other, on models that nobody has benchmarked.
 #
 # **You will write** `traffic_features`, `fit_step_time` and `predict_step_ms`, with
-# `predict_with_columns` on the way. **Check your work** at any time with `grader check 6` in a
-# terminal.
+# `predict_with_columns` on the way.
+#
+# **Check your work** at any time: type `%load_ext grader` into a cell, once, and then `%check`.
+# It asks what is defined in this notebook right now. `grader check 6` in a terminal grades the saved
+# file from a fresh start, as your hand-in will be.
 
 # %% tags=["given"]
 import json
@@ -517,3 +520,46 @@ for what, values, same_rows in [
 # - *How do you combine physics and learning?* The formula carries the size, the learner corrects a
 #   bounded factor. Outside the data the formula still holds.
 # - *How good can it get?* Not better than the noise between two sessions of the same benchmark.
+
+# %% [markdown] tags=["questions"]
+# ## Check your understanding
+#
+# Four questions, graded like everything else. Answer on paper first. Under a choice, copy the words
+# of one option into `understanding`, between quotes. A wrong answer is told what it overlooks.
+
+
+# %% tags=["exercise"]
+understanding: dict = {
+    "how_to_hold_out": "Hold out whole models, so that no run of theirs is fitted",
+    "why_trees_miss_bytes": "The bytes are a product of six columns, and trees add up steps between values they have seen",
+    "high_r2_and_high_mape": "R² is made by the few fastest runs, and in MAPE every run counts alike",
+}
+
+
+# %% tags=["exercise"]
+def batch_of_equal_traffic(
+    params_b: float,
+    weight_bits: int,
+    n_layers: int,
+    n_kv_heads: int,
+    head_dim: int,
+    kv_bits: int,
+    context_len: int,
+) -> float:
+    """Return the batch whose caches are as many bytes as the weights.
+
+    Args:
+        params_b: parameters of the model, in 1e9.
+        weight_bits: bits per weight, 16, 8 or 4.
+        n_layers: transformer layers.
+        n_kv_heads: heads that keys and values are computed for.
+        head_dim: numbers in one key, or one value, of one head.
+        kv_bits: bits per number in the KV cache, 16 or 8.
+        context_len: tokens in the cache of each request.
+
+    Returns:
+        Bytes of the weights over bytes of one request's cache, not rounded.
+    """
+    weight_bytes = params_b * 1e9 * weight_bits / 8
+    request_bytes = 2 * n_layers * n_kv_heads * head_dim * kv_bits / 8 * context_len
+    return weight_bytes / request_bytes

@@ -2,6 +2,7 @@
 
 from solutions.mistake import Edit, NamedMistake
 
+EQUAL = "batch_of_equal_traffic"
 FEATURES, FIT, PREDICT = "traffic_features", "fit_step_time", "predict_step_ms"
 
 FIGURES = ("step_error", "throughput_r2")
@@ -131,5 +132,29 @@ MISTAKES = (
         also=("step_error",),
         hint="Trained on milliseconds as they are, the model cares about slow steps only, and the "
         "fast ones decide the throughput. Learn a logarithm.",
+    ),
+    NamedMistake(
+        "traffic_of_keys_alone",
+        (Edit(EQUAL, "2 * n_layers", "n_layers"),),
+        caught_by=EQUAL,
+        hint="This counts the keys and forgets the values: each token leaves both.",
+    ),
+    NamedMistake(
+        "traffic_of_one_token",
+        (Edit(EQUAL, " * context_len", ""),),
+        caught_by=EQUAL,
+        hint="A step reads the keys and values of every token of a request, not of one.",
+    ),
+    NamedMistake(
+        "traffic_in_bits",
+        (Edit(EQUAL, "weight_bits / 8", "weight_bits"),),
+        caught_by=EQUAL,
+        hint="The weights are counted in bits and the cache in bytes.",
+    ),
+    NamedMistake(
+        "traffic_upside_down",
+        (Edit(EQUAL, "weight_bytes / request_bytes", "request_bytes / weight_bytes"),),
+        caught_by=EQUAL,
+        hint="That is how many copies of the weights one request's cache amounts to: upside down.",
     ),
 )

@@ -563,7 +563,7 @@ def test_the_step_is_judged_by_the_median_plan(split: Path, solved: Answers) -> 
 
 @pytest.fixture(scope="module")
 def mistaken(split: Path) -> dict[str, Answers]:
-    return mistaken_answers(MILESTONE, split)
+    return mistaken_answers(MILESTONE, split, reference_answers(MILESTONE.slug, split))
 
 
 @pytest.mark.parametrize(

@@ -172,7 +172,7 @@ def test_a_stated_number_is_right_within_its_range_and_told_by_its_slip_outside(
             assert outcome_of(slug, question.key, says, truth) == (Outcome.FAILED, entry["why"])
     said = [says for entry in secret["wrong"] for says in entry["says"]]
     far = max([high, *said]) * (2 + SLIP_RTOL)
-    assert outcome_of(slug, question.key, far, truth) == (Outcome.FAILED, _sentence(secret["hint"]))
+    assert outcome_of(slug, question.key, far, truth) == (Outcome.FAILED, secret["hint"])
 
 
 @pytest.mark.parametrize(("slug", "question"), NUMBERS, ids=named)
@@ -258,6 +258,7 @@ def test_the_order_of_options_follows_the_seed_and_never_the_right_answer() -> N
             'options = ["a", "b", "c"]',
             "only a choice",
         ),
+        ('key = "a"\nkind = "function"\npoints = 1\nasks = "?"\npromise = "p"', "`think`"),
     ],
 )
 def test_a_malformed_question_is_told_with_its_file_and_key(
@@ -284,12 +285,10 @@ def test_two_wrong_answers_at_once_each_read_their_own_hint(tmp_path: Path) -> N
     both = Answers({**answers.by_id, VARIABLE: Answer(told.call, wrong)})
     files = Files(tmp_path / "split" / "truth")
     reports = judge(milestones.load(slug), both, files, read_mistakes(files, slug), public=True)
-    found = {r.name: (r.hint, r.mistake) for r in reports if r.outcome is Outcome.FAILED}
-    assert found == {
-        key: (secret["wrong"][-1]["why"], secret["wrong"][-1]["name"])
-        for key, secret in secrets.items()
-    }
-
-
-def _sentence(text: str) -> str:
-    return text if text.endswith(".") else f"{text}."
+    found = {r.name: r for r in reports if r.outcome is Outcome.FAILED}
+    assert found.keys() == secrets.keys()
+    for key, report in found.items():
+        entry = secrets[key]["wrong"][-1]
+        assert report.mistake == entry["name"]
+        assert report.hint.endswith(entry["why"])
+        assert report.hint.startswith(f"`{VARIABLE}[{key!r}]`: ")

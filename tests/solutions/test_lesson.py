@@ -165,3 +165,17 @@ def test_edits_are_undone_when_they_have_been_judged() -> None:
     with reference.with_edits([Edit("kv_bytes_per_token", "2 * n_layers", "n_layers")]) as wrong:
         assert wrong["kv_bytes_per_token"](*shape) == right / 2
     assert reference.namespace["kv_bytes_per_token"](*shape) == right
+
+
+def test_only_an_edit_that_no_other_answer_can_feel_is_judged_alone() -> None:
+    reference = Reference("m3_concurrency")
+    stated = Edit("understanding", '"requests_of_32k": 13', '"requests_of_32k": 14')
+    closing = Edit("gpus_needed", "math.ceil", "math.floor")
+    read_by_others = Edit("kv_bytes_per_token", "2 * n_layers", "n_layers")
+    graded = Edit("max_context_len", "token_bytes * n_requests", "token_bytes")
+    names = ("gpus_needed", "understanding")
+    assert reference.changed_alone([stated], names) == {"understanding"}
+    assert reference.changed_alone([closing], names) == {"gpus_needed"}
+    for other in (read_by_others, graded):
+        assert reference.changed_alone([other], names) == frozenset()
+        assert reference.changed_alone([stated, other], names) == frozenset()
