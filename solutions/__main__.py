@@ -19,6 +19,10 @@ COMMANDS = {
     "reveal": ("solutions.reveal", "publish a split's commitment, open it later, verify it"),
     "runs": ("solutions.convert", "your own measurements as the runs that split --runs reads"),
     "release": ("solutions.release", "make the student repository, and prove it there"),
+    "capacity": (
+        "solutions.capacity.command",
+        "a model's KV cache from its config.json, and what fits on a GPU",
+    ),
     "picture": ("solutions.picture", "the README's picture of a report, from a real grading"),
     "world": (
         "solutions.world.command",

@@ -85,7 +85,7 @@ class _Parts:
         self.index: Fact | None = None
         self.state: State | None = None
         if attends and self.latent is None:
-            self.full = full_heads(reader)
+            self.full = full_heads(reader) if "sliding" in kinds else heads_of(reader)
         if "sliding" in kinds:
             if self.latent is not None:
                 reader.refuse(["kv_lora_rank", plan.keys[0]], "a window over a latent is unknown")

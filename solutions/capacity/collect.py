@@ -33,7 +33,13 @@ KEYS = frozenset(
         *("mamba_head_dim", "mamba_d_head", "mamba_d_ssm", "mamba_ngroups", "num_heads"),
         *("linear_num_key_heads", "linear_key_head_dim", "linear_num_value_heads"),
         *("linear_value_head_dim", "linear_conv_kernel_dim", "linear_head_dim", "conv1d_width"),
-        *("linear_num_heads", "lru_width", "attention_window_size", "tie_word_embeddings"),
+        *(
+            "linear_num_heads",
+            "short_conv_kernel_size",
+            "lru_width",
+            "attention_window_size",
+            "tie_word_embeddings",
+        ),
         *("intermediate_size", "vocab_size", "max_position_embeddings", "qk_nope_head_dim"),
         *("q_lora_rank", "attention_bias", "mlp_bias", "moe_intermediate_size"),
     }

@@ -12,8 +12,8 @@ KV_HEADS = (
     *("num_key_value_heads", "num_kv_heads", "n_head_kv"),
     *("attn_config.kv_n_heads", "num_attention_groups", "num_query_groups"),
 )
-WIDTH = ("hidden_size", "n_embd", "d_model", "model_dim")
-HEAD_SIZE = ("head_dim", "attention_head_dim", "kv_channels", "d_kv", "hidden_size_per_head")
+WIDTH = ("hidden_size", "n_embd", "d_model", "n_embed", "model_dim")
+HEAD_SIZE = ("head_dim", "attention_head_dim", "kv_channels", "hidden_size_per_head")
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ def _mpt(reader: Reader) -> Fact | None:
     kind = reader.given("attn_config.attn_type")
     if kind in (None, "grouped_query_attention"):
         return None
-    if kind not in MPT_KINDS:
+    if not isinstance(kind, str) or kind not in MPT_KINDS:
         reader.refuse(["attn_config.attn_type"], f"unknown kind of attention {shown(kind)}")
     stated = reader.fact("n_kv_heads", ["attn_config.kv_n_heads"])
     queries = query_heads(reader)
@@ -141,10 +141,13 @@ def _mpt(reader: Reader) -> Fact | None:
     return Fact("n_kv_heads", right, reader.where("attn_config.attn_type"), f"it is {kind}")
 
 
+TWICE_AS_WIDE = ("zamba", "zamba2")  # attention sees the stream and the embedding side by side
+
+
 def head_dim(reader: Reader) -> Fact:
     """Return how many numbers a head has: the file's own, or the width over the query heads."""
     keys: tuple[str, ...] = HEAD_SIZE
-    if reader.family.state == "zamba2":
+    if reader.family.state in TWICE_AS_WIDE:
         reader.given("kv_channels")  # that of the width, while attention sees twice the width
         keys = ("attention_head_dim",)
     found = reader.fact("key_dim", keys)
@@ -155,7 +158,7 @@ def head_dim(reader: Reader) -> Fact:
         reader.refuse(
             [*WIDTH[:3], *HEAD_SIZE[:2]], "missing: the size of a head follows from none of these"
         )
-    seen = width.value * (2 if reader.family.state == "zamba2" else 1)
+    seen = width.value * (2 if reader.family.state in TWICE_AS_WIDE else 1)
     if seen % queries.value:
         reader.refuse(
             [width.key.removeprefix(reader.path), queries.key.removeprefix(reader.path)],
@@ -166,7 +169,10 @@ def head_dim(reader: Reader) -> Fact:
 
 
 def full_heads(reader: Reader) -> Heads:
-    """Return the heads of layers that attend to everything, which Gemma 4 makes wider."""
+    """Return the heads of layers that attend to everything beside layers that do not.
+
+    Gemma 4 makes them wider and fewer.
+    """
     plain = heads_of(reader)
     key_dim = reader.fact("key_dim", ["global_head_dim"])
     few = reader.fact("n_kv_heads", ["num_global_key_value_heads"])
@@ -184,6 +190,8 @@ def full_heads(reader: Reader) -> Heads:
 def sliding_heads(reader: Reader) -> Heads:
     """Return the heads of layers with a window, where the file tells them apart."""
     place = "attention_other_setting"
+    if reader.family.plan.startswith("flags"):
+        reader.need("n_kv_heads", ["swa_num_key_value_heads"])  # a class doubles them unasked
     if reader.given(place) is not None:
         kind = reader.given(f"{place}.attention_type")
         if kind not in (None, "sliding_attention"):

@@ -141,6 +141,7 @@ def _window_tail(reader: Reader, args: Sequence[str]) -> LayerPlan:  # noqa: ARG
         keys = ("use_sliding_window", "sliding_window")
         return LayerPlan(("full",) * count, "the window is switched off", keys)
     reader.flag("use_sliding_window")
+    reader.given("sliding_window")
     first = reader.whole("max_window_layers", least=0)
     if first is None:
         reader.refuse(["max_window_layers"], "missing: it says from which layer on windows apply")
@@ -246,7 +247,7 @@ def _cycle(reader: Reader, args: Sequence[str]) -> LayerPlan:  # noqa: ARG001
     if blocks is None:
         reader.refuse([key], "missing: it says which blocks repeat")
     for block in blocks:
-        if block not in words:
+        if not isinstance(block, str) or block not in words:
             reader.refuse([key], f"unknown block {shown(block)}")
     kinds = tuple(words[blocks[i % len(blocks)]] for i in range(n_layers(reader)))
     return LayerPlan(kinds, f"{key} repeats; attention has a window", (key,))

@@ -62,7 +62,7 @@ def _ratios(reader: Reader) -> tuple[str, list[int]]:
     ratios = reader.listed("compress_ratios")
     if words is not None:
         for word in words:
-            if word not in V4_WORDS:
+            if not isinstance(word, str) or word not in V4_WORDS:
                 reader.refuse(["layer_types"], f"unknown kind of layer {shown(word)}")
         return "layer_types", [V4_WORDS[word] for word in trimmed(reader, "layer_types", words)]
     if ratios is None:

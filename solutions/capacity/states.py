@@ -55,7 +55,7 @@ def _engine_bits(reader: Reader, otherwise: int = MODEL_BITS) -> int:
         named: Any = reader.raw(key)
         if named is None:
             continue
-        if named not in DTYPE_BITS:
+        if not isinstance(named, str) or named not in DTYPE_BITS:
             reader.refuse([key], f"expected one of {', '.join(DTYPE_BITS)}, got {shown(named)}")
         return DTYPE_BITS[named]
     return otherwise
@@ -69,7 +69,7 @@ def _mamba1(reader: Reader) -> State:
     """Selective state space: a state vector for each inner channel."""
     size = reader.need("state_size", STATE_SIZE)
     conv = reader.need("conv_kernel", CONV)
-    keys = () if reader.family.state == "jamba" else ("intermediate_size", "d_inner")
+    keys = ("intermediate_size", "d_inner") if reader.family.state == "mamba1" else ()
     inner = reader.fact("inner_size", keys)  # Falcon-Mamba states an `expand` that it does not use
     if inner is None:
         width, expand = _width(reader), reader.need("expand", EXPAND)
@@ -163,9 +163,15 @@ def _gated_delta(reader: Reader) -> State:
 def _kimi_delta(reader: Reader) -> State:
     """Kimi delta attention: as the gated delta rule, keys as wide as values."""
     place = "linear_attn_config"
-    heads = reader.need("linear_heads", [f"{place}.num_heads", "linear_num_heads"])
-    dim = reader.need("linear_head_dim", [f"{place}.head_dim", "linear_head_dim"])
-    conv = reader.need("conv_kernel", [f"{place}.short_conv_kernel_size", "linear_conv_kernel_dim"])
+    if reader.family.state == "bailing_delta":  # as many heads as attention, as its class has it
+        heads, dim = query_heads(reader), reader.need("linear_head_dim", ["head_dim"])
+        conv = reader.need("conv_kernel", ["short_conv_kernel_size"])
+    else:
+        heads = reader.need("linear_heads", [f"{place}.num_heads", "linear_num_heads"])
+        dim = reader.need("linear_head_dim", [f"{place}.head_dim", "linear_head_dim"])
+        conv = reader.need(
+            "conv_kernel", [f"{place}.short_conv_kernel_size", "linear_conv_kernel_dim"]
+        )
     return State(
         StateCache(
             conv_values=3 * heads.value * dim.value * (conv.value - 1),
@@ -239,11 +245,13 @@ def _rwkv4(reader: Reader) -> State:
 RULES: dict[str, Callable[[Reader], State]] = {
     "mamba1": _mamba1,
     "jamba": _mamba1,
+    "zamba": _mamba1,
     "mamba2": _mamba2,
     "mamba2_only": _mamba2,
     "zamba2": _mamba2,
     "gated_delta": _gated_delta,
     "kimi_delta": _kimi_delta,
+    "bailing_delta": _kimi_delta,
     "lightning": _lightning,
     "short_conv": _short_conv,
     "gated_recurrence": _gated_recurrence,

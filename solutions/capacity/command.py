@@ -1,0 +1,110 @@
+"""`python -m solutions capacity CONFIG`: a config's cache by layer, and what fits on a GPU."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from grader.errors import BadInputError
+from solutions.capacity.fit import Fit, fit
+from solutions.capacity.gpus import Gpu, gpu_named
+from solutions.capacity.loading import load_config
+from solutions.capacity.refusal import ConfigRefusedError
+from solutions.capacity.report import as_json, as_text, fit_text
+from solutions.capacity.sections import decoder_section
+from solutions.capacity.size import CacheSize, size_cache
+from solutions.capacity.weights import count_weights
+
+WHOLE = click.IntRange(min=1)
+
+
+@click.command("capacity")
+@click.argument("config", type=click.Path(path_type=Path))
+@click.option("--context", type=click.IntRange(min=0), default=32_768, help="Tokens in the cache.")
+@click.option("--batch", type=WHOLE, default=1, help="Requests at a time.")
+@click.option("--kv-bits", type=click.Choice(["16", "8", "4"]), default="16", help="KV dtype.")
+@click.option("--tp", type=WHOLE, default=1, help="GPUs of a tensor-parallel group.")
+@click.option("--block-size", type=WHOLE, default=16, help="Tokens a block of the engine.")
+@click.option("--encoder-len", type=click.IntRange(min=0), default=0, help="Encoder tokens.")
+@click.option("--gpu", help="A GPU of data/catalog/gpus.csv: how many requests fit?")
+@click.option("--params-b", type=click.FloatRange(0, 1e6, min_open=True), help="1e9 parameters.")
+@click.option("--weight-bits", type=click.FloatRange(1, 64), default=16, help="Bits a weight.")
+@click.option("--overhead-gb", type=click.FloatRange(0, 1e6), default=0, help="GB more a GPU.")
+@click.option("--json", "json_file", type=click.Path(dir_okay=False, path_type=Path))
+def capacity(
+    config: Path,
+    context: int,
+    batch: int,
+    kv_bits: str,
+    tp: int,
+    block_size: int,
+    encoder_len: int,
+    gpu: str | None,
+    params_b: float | None,
+    weight_bits: float,
+    overhead_gb: float,
+    json_file: Path | None,
+) -> None:
+    """Say what a model keeps for each request, from its config.json, and what fits on a GPU."""
+    parsed = load_config(config)
+    size = size_cache(
+        parsed,
+        context,
+        batch_size=batch,
+        kv_bits=int(kv_bits),
+        tp=tp,
+        block_size=block_size,
+        encoder_len=encoder_len,
+    )
+    click.echo(as_text(size))
+    found: Fit | None = None
+    if gpu is not None:
+        found = _fits(parsed, size, gpu_named(gpu), params_b, weight_bits, overhead_gb)
+    if json_file is not None:
+        json_file.write_text(
+            json.dumps(as_json(size, found), indent=1, allow_nan=False) + "\n", encoding="utf-8"
+        )
+        click.echo(f"Wrote {json_file}.")
+
+
+def _fits(
+    config: Mapping[str, Any],
+    size: CacheSize,
+    gpu: Gpu,
+    params_b: float | None,
+    weight_bits: float,
+    overhead_gb: float,
+) -> Fit | None:
+    """Tell what fits; None, with a sentence, where the weights are not known."""
+    if params_b is None:
+        try:
+            weights = count_weights(
+                decoder_section(config), tuple(key for key in config if config[key])
+            )
+        except ConfigRefusedError as error:
+            click.echo(f"\nHow many fit cannot be told without --params-b: {error.reason}.")
+            return None
+        params_b, told = weights.count / 1e9, weights.rule
+    else:
+        told = "as given by --params-b"
+    found = fit(size, gpu, params_b, weight_bits, overhead_gb)
+    click.echo(fit_text(found, size, gpu, f"{params_b:.4g}e9 weights: {told}", weight_bits))
+    return found
+
+
+def main(argv: list[str]) -> int:
+    """Run the command: 0 when it was answered, 2 on bad usage or a config that cannot be sized."""
+    try:
+        capacity.main(argv, prog_name="python -m solutions capacity", standalone_mode=False)
+    except ConfigRefusedError as error:
+        raise BadInputError(str(error)) from error
+    except click.ClickException as error:
+        error.show()
+        return 2
+    except click.exceptions.Exit as stop:
+        return stop.exit_code
+    return 0
