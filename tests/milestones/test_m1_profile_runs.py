@@ -15,16 +15,19 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from milestones.figures import r2
-from milestones.m1_profile_runs import MILESTONE
-from milestones.m1_profile_runs.checks import CHECKS, R2_WITHIN
+from milestones.m1_profile_runs import MILESTONE as WHOLE_MILESTONE
+from milestones.m1_profile_runs.checks import R2_WITHIN
 from milestones.runs import RAW_COLUMNS
 from milestones.spec import Answer, Answers, Call, Files, Table, Verdict
 from solutions.exam import write_questions
 from solutions.lesson import ROOT
 from solutions.m1_profile_runs.oracle import MAX_CONDITION, condition, profile_of
+from tests.milestones.closing import without_closing
 
 SEED = (11).to_bytes(32, "big")
 RAW = list(RAW_COLUMNS)
+MILESTONE = without_closing(WHOLE_MILESTONE)
+CHECKS = MILESTONE.checks
 OF_PROFILE = tuple(check.name for check in CHECKS if check.topics == ("profile",))
 OF_BASELINE = tuple(check.name for check in CHECKS if check.topics != ("profile",))
 JUNK: tuple[Any, ...] = (
@@ -270,4 +273,4 @@ def test_what_hidden_sets_show_names_a_part_and_no_value(exam: Exam) -> None:
 
 
 def test_points_sum_to_ten() -> None:
-    assert MILESTONE.points == 10
+    assert WHOLE_MILESTONE.points == 10

@@ -10,17 +10,16 @@ from typing import Any
 
 import pytest
 
-from milestones.m3_concurrency import MILESTONE
-from milestones.m3_concurrency.checks import CHECKS as ALL_CHECKS
+from milestones.m3_concurrency import MILESTONE as WHOLE_MILESTONE
 from milestones.m3_concurrency.checks import DISAGREE, NEGATIVE, WHOLE
-from milestones.questions import read_questions
 from milestones.spec import Answer, Answers, Call, Files, Verdict
 from solutions.exam import write_questions
 from solutions.m3_concurrency.oracle import CONTEXT, KNOWN, REQUESTS, Machine
+from tests.milestones.closing import without_closing
 
 SEED = (11).to_bytes(32, "big")
-QUESTIONS = {question.key for question in read_questions(MILESTONE.slug)}  # test_understanding.py
-CHECKS = tuple(check for check in ALL_CHECKS if check.name not in QUESTIONS)
+MILESTONE = without_closing(WHOLE_MILESTONE)
+CHECKS = MILESTONE.checks
 JUNK: tuple[Any, ...] = (
     None,
     True,
@@ -60,9 +59,8 @@ def exam(tmp_path_factory: pytest.TempPathFactory) -> Exam:
     folder: Path = tmp_path_factory.mktemp("m3") / "split"
     write_questions(folder, SEED, 0, slugs=(MILESTONE.slug,))
     truth = Files(folder / "truth")
-    right = truth.json("m3_concurrency/answers.json")
-    calls = tuple(c for c in MILESTONE.calls(Files(folder / "questions")) if c.id in right)
-    return Exam(calls, right, truth)
+    calls = tuple(MILESTONE.calls(Files(folder / "questions")))
+    return Exam(calls, truth.json("m3_concurrency/answers.json"), truth)
 
 
 def bytes_needed(call: Call, n_requests: int, context_len: int) -> Fraction:
@@ -203,4 +201,4 @@ def test_what_hidden_sets_show_is_one_of_three_sentences(exam: Exam) -> None:
 
 
 def test_points_sum_to_fifteen() -> None:
-    assert MILESTONE.points == 15
+    assert WHOLE_MILESTONE.points == 15

@@ -13,13 +13,16 @@ import pytest
 from grader.ask import Desk, with_arrays
 from grader.places import Places
 from grader.trouble import Trouble
-from milestones.m4_cache_equivalence import MILESTONE
+from milestones.m4_cache_equivalence import MILESTONE as WHOLE_MILESTONE
 from milestones.m4_cache_equivalence.depart import ATOL, RTOL
 from milestones.spec import Answer, Answers, Check, Files, Result, Tree
 from solutions.draft import Draft, Source, write_content
 from solutions.m4_cache_equivalence.oracle import MAX_LEN, OVERFLOWS, draw
 from solutions.m4_cache_equivalence.transformer import Params, chain, first_scores, stretch
+from solutions.understanding import draw_understanding
+from tests.milestones.closing import without_closing
 
+MILESTONE = without_closing(WHOLE_MILESTONE)
 SLUG = MILESTONE.slug
 NO_RUNS: Any = None  # this milestone's draw reads no runs
 
@@ -35,6 +38,9 @@ def split(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for kind, files in (("questions", draft.questions), ("truth", draft.truth)):
         for name, content in files.items():
             write_content(folder / kind / SLUG / name, content)
+    closing = draw_understanding(SLUG, np.random.default_rng(11))
+    for name, content in closing.questions.items():
+        write_content(folder / "questions" / SLUG / name, content)
     return folder
 
 
@@ -410,4 +416,4 @@ def test_a_step_that_returns_no_pair_ends_its_chain_in_a_sentence(
 
 
 def test_points_add_up_to_fifteen() -> None:
-    assert MILESTONE.points == 15
+    assert WHOLE_MILESTONE.points == 15

@@ -11,12 +11,14 @@ import pytest
 
 from grader.judge import judge
 from grader.report import CheckReport, Outcome, total
-from milestones.m6_memory_traffic import MILESTONE
+from milestones.m6_memory_traffic import MILESTONE as WHOLE_MILESTONE
 from milestones.runs import LABELS, TEXT
 from milestones.spec import Answer, Answers, Files, Table
 from solutions.exam import write_questions
 from solutions.m6_memory_traffic.oracle import traffic
+from tests.milestones.closing import without_closing
 
+MILESTONE = without_closing(WHOLE_MILESTONE)
 SLUG = MILESTONE.slug
 SEED = (32).to_bytes(32, "big")
 
@@ -76,7 +78,7 @@ def with_changed(answers: dict[str, Answer], topic: str, change: Any) -> Answers
 
 
 def test_the_points_are_fifteen() -> None:
-    assert MILESTONE.points == 15
+    assert WHOLE_MILESTONE.points == 15
     assert MILESTONE.runs == 2
 
 
@@ -119,12 +121,12 @@ def test_renamed_rows_differ_in_every_name_and_in_nothing_else(
 
 def test_a_good_model_earns_every_point(split: Path, near: np.ndarray) -> None:
     reports = judged(split, Answers(answers_of(split, near)))
-    assert total(report.points for report in reports.values()) == 15
+    assert total(report.points for report in reports.values()) == MILESTONE.points
 
 
 def test_a_single_column_of_predictions_is_read_as_one(split: Path, near: np.ndarray) -> None:
     answers = answers_of(split, near[:, None])
-    assert total(r.points for r in judged(split, Answers(answers)).values()) == 15
+    assert total(r.points for r in judged(split, Answers(answers)).values()) == MILESTONE.points
 
 
 @pytest.mark.parametrize("factor", [0.999, 2.0, 0.5, 0.125, 8.0])
