@@ -5,6 +5,7 @@ Pure. On a split that is not public only what holds for the answers as a whole i
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -18,7 +19,6 @@ from milestones.slips import recognise
 from milestones.spec import Answers, Check, Files, ReadTable, Verdict
 
 MAX_TEXT = 2_000  # characters; an answer that is quoted (its keys, a message) may have any length
-MOST_QUANTITIES = 6  # of a row, beside its number
 
 
 @dataclass(frozen=True)
@@ -51,9 +51,12 @@ def explain(
     slip, breakdown = None, None
     compared: Sequence[Compared] = ()
     if public and read_table is not None and not judged.unanswered:
-        compared = _compared(judged, read_table)
-        slip = None if known is not None else recognise(compared)
-        breakdown = _breakdown(judged, read_table)
+        # What only explains an outcome must not change it: a fault of ours in here costs a sentence.
+        with contextlib.suppress(Exception):
+            compared = _compared(judged, read_table)
+            slip = None if known is not None else recognise(compared)
+        with contextlib.suppress(Exception):
+            breakdown = _breakdown(judged, read_table)
     told = Diagnosis(
         asked=_in_its_row(verdict, compared) if public else "",
         came_back=" ".join(_sentences((verdict.detail if public else "", verdict.remark))),
@@ -102,16 +105,16 @@ def _in_its_row(verdict: Verdict, compared: Sequence[Compared]) -> str:
     if verdict.row is None:
         return verdict.asked
     table = next((one for one in compared if one.rows), None)
-    named = {} if table is None else {k: v[verdict.row] for k, v in table.quantities.items()}
-    shown = ", ".join(f"{k}={value:g}" for k, value in list(named.items())[:MOST_QUANTITIES])
+    names = () if table is None else table.of_row
+    quantities = {} if table is None else table.quantities
+    shown = ", ".join(f"{name}={quantities[name][verdict.row]:g}" for name in names)
     row = f"{verdict.asked}, row {verdict.row}"
     return f"{row} ({shown})" if shown else row
 
 
 def _equals(known: Known | None, slip: Slip | None) -> str:
     if known is not None:
-        where = "all your answers" if known.n_answers > 1 else "your answer"
-        return f"a known mistake: {where} equal{'' if known.n_answers > 1 else 's'} its own"
+        return f"a known mistake, in {'all your answers' if known.n_answers > 1 else 'your answer'}"
     return "" if slip is None else str(slip)
 
 

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
-from rich.console import Console
+from rich.console import Console, Group, RenderableType
 from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
@@ -22,6 +22,7 @@ from grader.report import (
     shown_bonus,
     shown_points,
 )
+from grader.told import told
 from milestones.diagnosis import Diagnosis
 
 STYLES = {
@@ -86,15 +87,17 @@ def _print_check(check: CheckReport, console: Console) -> None:
     if check.figure is not None:
         sentence.append(f"  {check.figure:.4f}", style="bold")
         sentence.append(f" (bar {check.bar:g})", style="dim")
-    if check.hint:
-        sentence.append(
-            f"\n{check.hint}", style="dim" if check.outcome is Outcome.PASSED else style
-        )
+    said: list[RenderableType] = [sentence]
+    if check.diagnosis is not None:
+        said.append(told(check.diagnosis, style))
+    elif check.hint:
+        said.append(Text(check.hint, style="dim" if check.outcome is Outcome.PASSED else style))
     points = f"{shown_points(check.points)}/{shown_points(check.points_max)}"
     if check.bonus:
         points += "\nbonus"
-    grid.add_row(Text(check.outcome, style=style), sentence, points)
-    console.print(Padding(grid, (0, 0, 0, 2)))
+    grid.add_row(Text(check.outcome, style=style), Group(*said), points)
+    apart = check.diagnosis is not None and len(check.diagnosis.rows) > 1
+    console.print(Padding(grid, (0, 0, int(apart), 2)))
 
 
 def points_told(one: MilestoneReport | Report) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from milestones.compared import Compared, of_cases
-from milestones.spec import Answer, Answers, Verdict, failed, passed
+from milestones.spec import CUT, Answer, Answers, Call, Verdict, failed, passed
 
 
 class TruthError(Exception):
@@ -54,7 +54,7 @@ def shown(number: float) -> str:
 
 def how_far(value: float, expected: float, unit: str = "") -> str:
     """Say how far a number is from the expected one, as a factor where that reads better."""
-    unit = f" {unit}" if unit else ""
+    unit = f" {_of_one(unit) if value == 1 else unit}" if unit else ""
     if not math.isfinite(value):
         return f"{value} where {shown(expected)}{unit} was expected"
     if expected == 0 or value == 0:
@@ -64,7 +64,25 @@ def how_far(value: float, expected: float, unit: str = "") -> str:
         return f"{shown(value)}{unit}, off by {shown(value - expected)}"
     if 0.8 < ratio < 1.25:
         return f"{shown(value)}{unit}, {abs(ratio - 1):.2%} too {'high' if ratio > 1 else 'low'}"
-    return f"{shown(value)}{unit}, which is {ratio:.4g} times the right value"
+    if 0 < ratio < 0.1:
+        return f"{shown(value)}{unit}, {_factor(1 / ratio)} times too small"
+    return f"{shown(value)}{unit}, which is {_factor(ratio)} times the right value"
+
+
+def _factor(ratio: float) -> str:
+    """Show a factor to four digits, a large one in full where it is whole."""
+    whole = round(ratio) if abs(ratio) < 1e9 else 0
+    return f"{whole:,}" if whole and abs(ratio / whole - 1) < 1e-9 else f"{ratio:.4g}"
+
+
+def _of_one(unit: str) -> str:
+    return unit.removesuffix("s") if len(unit) > 2 else unit  # a request, and a ms
+
+
+def named(call: Call) -> str:
+    """Show a call, and where its arguments are too long to be shown in full, its name."""
+    told = str(call)
+    return f"{told}, question {call.id}" if CUT in told else told
 
 
 def numbers_agree(
@@ -82,12 +100,16 @@ def numbers_agree(
     if not wrong:
         return passed()
     call, came_back = wrong[0]
-    told = f"{len(wrong)} of {n_asked} answers are not right." if n_asked > 1 else ""
-    return failed(came_back, told, asked=str(call))
+    told = f"Off in {len(wrong)} of {n_asked} answers." if n_asked > 1 else ""
+    return failed(came_back, told, asked=named(call))
 
 
 def numbers_beside(
-    answers: Iterable[Answer], expected: Mapping[str, float], *, whole: bool = False
+    answers: Iterable[Answer],
+    expected: Mapping[str, float],
+    *,
+    whole: bool = False,
+    name: str = "",
 ) -> Compared:
     """Put numeric answers beside the right ones, each with the numbers of its question."""
     return of_cases(
@@ -100,6 +122,7 @@ def numbers_beside(
             for answer in answers
         ),
         whole=whole,
+        name=name,
     )
 
 

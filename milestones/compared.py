@@ -42,7 +42,8 @@ class Compared:
     numbers. `quantities` are numbers of each question by name, each (n,), NaN where a question has
     none. `others` are right values of something else, by its name, in the shape of `right`. `whole`
     says that right answers are rounded down, `rows` that they are rows of one table, `rough` that
-    they are estimates, of which only the size can be told.
+    they are estimates, of which only the size can be told. `name` tells what is compared from what
+    else is, `of_row` are the quantities that a row is shown with, `numbers` names the answers.
     """
 
     value: np.ndarray
@@ -52,11 +53,14 @@ class Compared:
     whole: bool = False
     rows: bool = False
     rough: bool = False
+    name: str = ""
+    of_row: tuple[str, ...] = ()
+    numbers: str = "answers"
 
     @property
     def noun(self) -> str:
         """What its answers are called."""
-        return "rows" if self.rows else "answers"
+        return "rows" if self.rows else self.numbers
 
     @property
     def same_shape(self) -> bool:
@@ -83,7 +87,7 @@ def close(value: np.ndarray, right: np.ndarray) -> np.ndarray:
 
 
 def of_cases(
-    cases: Iterable[tuple[Any, Any, Mapping[str, Any]]], *, whole: bool = False
+    cases: Iterable[tuple[Any, Any, Mapping[str, Any]]], *, whole: bool = False, name: str = ""
 ) -> Compared:
     """Put answers to single questions side by side, each with the quantities it was asked with.
 
@@ -96,6 +100,7 @@ def of_cases(
         right=_column(right for _, right, _ in asked),
         quantities={name: _column(args.get(name) for _, _, args in asked) for name in names},
         whole=whole,
+        name=name,
     )
 
 

@@ -20,7 +20,10 @@ def of_rounding(compared: Compared) -> Slip | None:
     digits = np.log10(np.maximum(1.0, np.abs(compared.right)))
     if digits[compared.wrong].sum() < ENOUGH:
         return _to_decimals(compared)
-    told = _by_one(compared) if _is_whole(compared.right).all() else _to_whole(compared)
+    told = _by_the_same(compared)
+    if told is None:
+        whole = _is_whole(compared.right).all()
+        told = _by_a_part(compared) if whole else _to_whole(compared)
     return told or _to_decimals(compared)
 
 
@@ -28,26 +31,36 @@ def _is_whole(numbers: np.ndarray) -> np.ndarray:
     return np.asarray(numbers == np.rint(numbers))
 
 
-def _by_one(compared: Compared) -> Slip | None:
-    """Return the slip of answers that are whole and off by the same number."""
+def _by_the_same(compared: Compared) -> Slip | None:
+    """Return the slip of answers that are all off by the same whole number."""
+    off, n = compared.value - compared.right, len(compared.value)
+    much = float(np.rint(off[0]))
+    if not much or not close(compared.value, compared.right + much).all():
+        return None
+    if abs(much) == 1:
+        told = "one"
+        think = ROUND_DOWN if compared.whole and much > 0 else COUNT_AGAIN
+    elif n < 3:
+        return None
+    else:
+        told = f"{abs(much):,.0f}"
+        think = f"What is {told} here, and counted {'twice' if much > 0 else 'not at all'}?"
+    equals = f"the right value {'plus' if much > 0 else 'minus'} {told}"
+    return Slip(equals, think, n, compared.noun)
+
+
+def _by_a_part(compared: Compared) -> Slip | None:
+    """Return the slip of answers that belong rounded down, and are not, or to the nearest."""
     value, right, n = compared.value, compared.right, len(compared.value)
+    if not compared.whole:
+        return None
     if not _is_whole(value).all():
-        if compared.whole and (np.floor(value) == right).all():
+        if (np.floor(value) == right).all():
             think = "Only whole ones count: round down."
             return Slip("the right value before it is rounded down", think, n, compared.noun)
         return None
     off = value - right
-    if (off == off[0]).all():
-        much = f"{abs(off[0]):,.0f}" if abs(off[0]) != 1 else "one"
-        equals = f"the right value {'plus' if off[0] > 0 else 'minus'} {much}"
-        if abs(off[0]) != 1 and n < 3:
-            return None
-        if abs(off[0]) != 1:
-            think = f"What is {much} here, and counted {'twice' if off[0] > 0 else 'not at all'}?"
-        else:
-            think = ROUND_DOWN if compared.whole and off[0] > 0 else COUNT_AGAIN
-        return Slip(equals, think, n, compared.noun)
-    if compared.whole and ((off == 0) | (off == 1)).all():
+    if ((off == 0) | (off == 1)).all():
         equals = f"one too many in {int((off == 1).sum()):,} of {n:,} {compared.noun}, right else"
         return Slip(equals, "Is a quotient rounded to the nearest whole number? Round down.")
     return None

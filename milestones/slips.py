@@ -7,6 +7,7 @@ is ruled out; where two explain the same answers both are said, where more do, n
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -27,7 +28,8 @@ FEWEST_ROWS = 20
 def recognise(compared: Sequence[Compared]) -> Slip | None:
     """Return the slip that explains all that was compared; None if there is none.
 
-    Where several things are compared, all that hold a wrong answer must show the same slip.
+    Where several things are compared, all that hold a wrong answer must show a slip: the same, or
+    each its own where they have names.
     """
     with np.errstate(all="ignore"):  # answers may be of any size
         wrong = [one for one in compared if not one.same_shape or one.wrong.any()]
@@ -35,9 +37,12 @@ def recognise(compared: Sequence[Compared]) -> Slip | None:
     if not found or any(slip is None for slip in found):
         return None
     slips = [slip for slip in found if slip is not None]
-    if len({slip.equals for slip in slips}) > 1:
+    if len({slip.equals for slip in slips}) == 1:
+        return replace(slips[0], count=sum(slip.count for slip in slips))
+    if not all(one.name for one in wrong):
         return None
-    return Slip(slips[0].equals, slips[0].think, sum(s.count for s in slips), slips[0].noun)
+    told = "; ".join(f"{one.name}: {slip}" for one, slip in zip(wrong, slips, strict=True))
+    return Slip(told, " ".join(dict.fromkeys(slip.think for slip in slips)))
 
 
 def _slip(compared: Compared) -> Slip | None:
@@ -57,7 +62,9 @@ def _flat(compared: Compared) -> Compared:
     """Return rows of several numbers as one column; their quantities are those of rows no more."""
     if compared.right.ndim == 1:
         return compared
-    return Compared(compared.value.ravel(), compared.right.ravel(), rows=False)
+    return Compared(
+        compared.value.ravel(), compared.right.ravel(), name=compared.name, numbers="numbers"
+    )
 
 
 def _only_where(compared: Compared) -> Slip | None:

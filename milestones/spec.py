@@ -97,6 +97,9 @@ class Call:
         return f"{self.function}({shown})"
 
 
+CUT = "..."  # stands for the rest of an argument that is too long to be shown
+
+
 def _shown(value: Any) -> str:
     if isinstance(value, Table):
         whole = value.path.rpartition("/")[2].removesuffix(".csv")
@@ -106,7 +109,7 @@ def _shown(value: Any) -> str:
     if isinstance(value, Result):
         return f"<result of {value.call_id}>"
     text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+    return text if len(text) <= 60 else f"{text[:57]}{CUT}"
 
 
 # ---------------------------------------------------------------- what comes back

@@ -9,6 +9,7 @@ from markupsafe import Markup
 from grader.html.scale import SHOWN, Scale
 
 WIDTH = 240
+SLICE_WIDTH = 140
 
 
 def _svg(height: int, label: str, parts: Sequence[str], kind: str, width: int = WIDTH) -> Markup:
@@ -46,6 +47,23 @@ def bullet(figure: float, bar: float) -> Markup:
             shape,
         ),
         "bullet",
+    )
+
+
+def slice_bar(share: float, of_count: float) -> Markup:
+    """Draw a slice's share of an error as a bar, and a mark at its share of the runs or plans."""
+    label = f"{share:.0%} of the error, {of_count:.0%} of the count"
+    at = 1 + of_count * (SLICE_WIDTH - 2)
+    return _svg(
+        14,
+        label,
+        (
+            _rect("track", 0, 2, SLICE_WIDTH, 10),
+            _rect("column", 0, 2, share * SLICE_WIDTH, 10),
+            f'<path class="bar" d="M{at:.4g} 0V14"/>',
+        ),
+        "slice",
+        SLICE_WIDTH,
     )
 
 

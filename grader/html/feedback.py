@@ -14,6 +14,7 @@ from grader.html.code import MAX_ERROR, ShownCell, shown_cells
 from grader.html.page import fill
 from grader.html.reasons import REASONS, Told
 from grader.html.scale import Scale
+from grader.html.slices import ShownBreakdown
 from grader.html.visible import shorten
 from grader.notebook import Notebook
 from grader.report import (
@@ -61,6 +62,8 @@ class ShownCheck:
     bar: str = ""
     chart: Markup | None = None
     bonus: bool = False
+    rows: tuple[tuple[str, str], ...] = ()  # of its diagnosis, each a label and a text
+    breakdown: ShownBreakdown | None = None
 
 
 @dataclass(frozen=True)
@@ -202,6 +205,7 @@ def _counts(report: MilestoneReport) -> str:
 def _check(check: CheckReport, told_above: str) -> ShownCheck:
     partly = check.outcome is Outcome.FAILED and bool(check.points)
     measured = check.figure is not None and check.bar is not None
+    cut = None if check.diagnosis is None else check.diagnosis.breakdown
     return ShownCheck(
         sentence=shorten(check.sentence, MAX_TEXT),
         mark=PARTLY if partly else MARKS[check.outcome],
@@ -213,4 +217,13 @@ def _check(check: CheckReport, told_above: str) -> ShownCheck:
         if check.figure is not None and check.bar is not None
         else None,
         bonus=check.bonus,
+        rows=_rows(check),
+        breakdown=None if cut is None else ShownBreakdown.of(cut),
     )
+
+
+def _rows(check: CheckReport) -> tuple[tuple[str, str], ...]:
+    """Return the labelled lines of a diagnosis; none where one line says all."""
+    if check.diagnosis is None or len(check.diagnosis.rows) < 2:
+        return ()
+    return tuple((label, shorten(text, MAX_TEXT)) for label, text in check.diagnosis.rows)

@@ -42,6 +42,7 @@ def runs(answers: Answers, truth: Files, read_table: ReadTable) -> list[Compared
             truth.arrays("m2_kv_bytes/runs.npz")["kv_bytes"].astype(np.float64),
             {name: table[name].to_numpy(dtype=np.float64) for name in OF_A_RUN},
             rows=True,
+            of_row=OF_A_RUN[:4],
         )
     ]
 

@@ -40,7 +40,10 @@ def _beside(topic: str) -> Compare:
         for answer in answers.under(topic):
             by_function.setdefault(answer.call.function, []).append(answer)
         expected = truth.json(TRUTH)
-        return [numbers_beside(asked, expected, whole=True) for asked in by_function.values()]
+        return [
+            numbers_beside(asked, expected, whole=True, name=f"`{function}`")
+            for function, asked in by_function.items()
+        ]
 
     return compare
 

@@ -34,6 +34,14 @@ OVERHEAD, WEIGHTS, KV, FLOPS = range(4)
 PHYSICS = ("weight_term", "kv_term", "compute_term")  # the terms that leave no choice
 NAMES = ("overhead", "weight", "KV", "FLOPs")
 STORED = ("", "weight_ms", "kv_ms", "flops_ms")  # what the truth calls each term
+OF_A_TOKEN = ("n_layers", "n_kv_heads", "head_dim", "kv_bits")
+MADE_OF = (
+    ("n_layers", "batch_size"),
+    ("params_b", "weight_bits", "gpu_bandwidth_gbps"),
+    (*OF_A_TOKEN, "context_len", "batch_size", "gpu_bandwidth_gbps"),
+    ("params_b", "batch_size", "gpu_tflops"),
+)
+"""The columns that a row of each term is shown with."""
 
 
 def term_beside(column: int) -> Compare:
@@ -49,7 +57,16 @@ def term_beside(column: int) -> Compare:
         del others[f"term {column + 1}"]
         quantities = {name: runs[name].to_numpy(dtype=float) for name in RAW_COLUMNS}
         of_the_term = right[STORED[column]]
-        return [Compared(value[:, column], of_the_term, quantities, others, rows=True)]
+        return [
+            Compared(
+                value[:, column],
+                of_the_term,
+                quantities,
+                others,
+                rows=True,
+                of_row=MADE_OF[column],
+            )
+        ]
 
     return compare
 

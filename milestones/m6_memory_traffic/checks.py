@@ -38,6 +38,11 @@ MAPE_BAR = 0.062  # the contract's; the best tuned boosting on raw columns has 0
 R2_BAR = 0.97  # the contract's; a sound traffic model has 0.98
 WEIGHTS, KV = range(2)
 COLUMNS = ("weight_bytes", "kv_bytes_read")
+MADE_OF = (
+    ("params_b", "weight_bits"),
+    ("n_layers", "n_kv_heads", "head_dim", "kv_bits", "context_len", "batch_size"),
+)
+"""The columns that a row of each is shown with."""
 
 
 def column_beside(column: int) -> Compare:
@@ -52,7 +57,16 @@ def column_beside(column: int) -> Compare:
         runs = read_table("questions/runs.csv")
         quantities = {name: runs[name].to_numpy(dtype=float) for name in RAW_COLUMNS}
         other = COLUMNS[1 - column]
-        return [Compared(value[:, column], expected, quantities, {other: right[other]}, rows=True)]
+        return [
+            Compared(
+                value[:, column],
+                expected,
+                quantities,
+                {other: right[other]},
+                rows=True,
+                of_row=MADE_OF[column],
+            )
+        ]
 
     return compare
 

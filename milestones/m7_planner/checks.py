@@ -258,8 +258,8 @@ def cost_ratio(found: list[Fate]) -> Verdict:
     least = 1 - 1.25 * (1 - HOLD_BAR)  # below it, plans_hold earns nothing either
     if share < least:
         remark = (
-            f"The cost counts once at least {least:.2%} of the answers hold: what serves nobody, "
-            "or breaks its promises, is cheap for no reason"
+            f"The cost counts once at least {least:.2%} of the answers hold: what does not hold "
+            "has no cost to compare"
         )
         return Verdict(0.0, remark=remark, figure=ratio, bar=COST_BAR, figure_name=COST_RATIO)
     low, high = bootstrap_interval(ratios)
