@@ -51,7 +51,7 @@ def explain(
     slip, breakdown = None, None
     compared: Sequence[Compared] = ()
     if public and read_table is not None and not judged.unanswered:
-        # What only explains an outcome must not change it: a fault of ours in here costs a sentence.
+        # What explains an outcome must not change it: a fault of ours here costs a sentence.
         with contextlib.suppress(Exception):
             compared = _compared(judged, read_table)
             slip = None if known is not None else recognise(compared)

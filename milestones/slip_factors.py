@@ -80,7 +80,12 @@ class Factor:
 
 def by_one_factor(compared: Compared) -> Slip | None:
     """Return the slip by a constant, or by one quantity of the question; None if none."""
-    return _told(compared, _ones, ENOUGH) or _upside_down(compared) or _by_any_constant(compared)
+    return (
+        _told(compared, _ones, ENOUGH)
+        or _upside_down(compared)
+        or _told(compared, _one_for_another, ENOUGH)
+        or _by_any_constant(compared)
+    )
 
 
 def by_two_factors(compared: Compared) -> Slip | None:
@@ -150,11 +155,10 @@ def _ones(compared: Compared) -> Iterator[Factor]:
                     f"what {bits:g} bits would give, whatever `{name}` says",
                     f"Use `{name}`: not every question has {bits:g} bits.",
                 )
-    yield from _one_for_another(compared)
 
 
 def _one_for_another(compared: Compared) -> Iterator[Factor]:
-    usable = _usable(compared)
+    usable = _usable(compared) if len(compared.value) > 1 else {}
     for name, q in usable.items():
         for other, p in usable.items():
             if name != other:
