@@ -72,7 +72,9 @@ def kv_heads(reader: Reader) -> Fact:
             reader.refuse(
                 [*QUERY_HEADS[:3], *KV_HEADS[:3]], "missing: neither query nor KV heads are given"
             )
-        return Fact("n_kv_heads", queries.value, queries.key, "one KV head for each query head")
+        return Fact(
+            "n_kv_heads", queries.value, queries.key, _from("one for each query head", queries)
+        )
     if queries is not None and queries.value % found.value:
         reader.refuse(
             [found.key.removeprefix(reader.path), queries.key.removeprefix(reader.path)],
@@ -165,7 +167,14 @@ def head_dim(reader: Reader) -> Fact:
             f"{seen:,} over {queries.value:,} heads is no whole number, and no head_dim is given",
         )
     twice = "2 * " if seen != width.value else ""
-    return Fact("key_dim", seen // queries.value, width.key, f"{twice}{width.key} / {queries.key}")
+    rule = _from(f"{twice}{width.key} / {queries.key}", width, queries)
+    return Fact("key_dim", seen // queries.value, width.key, rule)
+
+
+def _from(rule: str, *facts: Fact) -> str:
+    """Say with a rule which of the numbers it took were not in the file."""
+    unstated = [f"{fact.key}: {fact.rule}" for fact in facts if fact.rule != "stated"]
+    return "; ".join([rule, *unstated])
 
 
 def full_heads(reader: Reader) -> Heads:

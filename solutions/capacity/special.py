@@ -187,7 +187,9 @@ NOT_THE_DECODERS = ("num_hidden_layers", "num_layers", "encoder_layers", "encode
 
 def _encoder_decoder(reader: Reader) -> CachePlan:
     """T5, BART, Whisper: each decoder layer keeps its own tokens and the encoder's."""
-    count = reader.fact("n_layers", DECODER_LAYERS) or reader.need("n_layers", ["num_layers"])
+    count = reader.fact("n_layers", DECODER_LAYERS)
+    if count is None:
+        count = reader.need("n_layers", ["num_layers", *DECODER_LAYERS])
     if count.value > MOST_LAYERS:
         reader.refuse([count.key.removeprefix(reader.path)], f"more than {MOST_LAYERS:,} layers")
     heads = reader.fact("n_kv_heads", DECODER_HEADS[:1]) or reader.need(
