@@ -42,6 +42,13 @@ def is_archive(name: str) -> bool:
     return name.lower().endswith((".zip", *OTHER_ARCHIVES))
 
 
+def stem_of_archive(name: str) -> str:
+    """Return an archive's name without its endings: ann.lee of ann.lee.tar.gz."""
+    while is_archive(name):
+        name = name[: name.rindex(".")]
+    return name
+
+
 def members(archive: Path) -> list[Member]:
     """Return the notebooks and the archives that lie in a zip archive.
 

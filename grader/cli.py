@@ -27,6 +27,7 @@ ELSEWHERE = {
     "check": "grader.check_cli:check",
     "class": "grader.class_cli:class_command",
     "gradebook": "grader.gradebook_cli:gradebook",
+    "pack": "grader.pack_cli:pack_command",
     "status": "grader.status_cli:status",
     "verify": "grader.class_cli:verify",
 }

@@ -71,7 +71,7 @@ class Entry:
     @property
     def bonus(self) -> float:
         """Bonus points earned."""
-        return sum(check.points for check in self.checks if check.bonus)
+        return sum((check.points for check in self.checks if check.bonus), 0.0)
 
     @property
     def bonus_max(self) -> float:

@@ -25,7 +25,7 @@ from typing import Any
 
 import yaml
 
-from grader.archives import Member, is_archive, members, moment
+from grader.archives import Member, is_archive, members, moment, stem_of_archive
 from grader.errors import BadInputError
 from grader.notebook import read_file
 
@@ -145,7 +145,7 @@ def _top_file(entry: Path) -> Iterator[tuple[str, Member | None]]:
         for member in _opened(entry, PurePosixPath(flat["file"])):
             yield owner, member
     elif is_archive(name):
-        owner = _owner(name.partition(".")[0])
+        owner = _owner(stem_of_archive(name))
         yield owner, None
         for member in _opened(entry, PurePosixPath()):
             yield owner, member

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+import milestones
 from grader.history import Entry, History, PastCheck
 from grader.report import Outcome
 
@@ -49,7 +50,7 @@ class Row:
     @property
     def number(self) -> str:
         """What commands call it: 2."""
-        return self.slug.partition("_")[0].removeprefix("m")
+        return milestones.number_of(self.slug)
 
     @property
     def points(self) -> float:

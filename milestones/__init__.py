@@ -46,6 +46,11 @@ def slug_of(name: str) -> str:
     )
 
 
+def number_of(slug: str) -> str:
+    """Return the short name that commands show: 2 of `m2_kv_bytes`."""
+    return slug.partition("_")[0].removeprefix("m")
+
+
 def load(slug: str) -> Milestone:
     """Return the milestone with this slug, from the `MILESTONE` of its folder."""
     milestone: Milestone = import_module(f"milestones.{slug}").MILESTONE

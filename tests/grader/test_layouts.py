@@ -46,6 +46,11 @@ def contents(folder: Path) -> dict[str, dict[str, str]]:
     return found
 
 
+def contents_or_faults(folder: Path) -> set[str]:
+    """Who handed in anything, if only what cannot be read."""
+    return {one.student for one in find_hand_ins(folder, SLUGS) if not one.missing}
+
+
 def hand_in(folder: Path, student: str, slug: str) -> HandIn:
     (one,) = [
         one for one in find_hand_ins(folder, SLUGS) if (one.student, one.slug) == (student, slug)
@@ -140,6 +145,14 @@ def test_a_layout_is_read(
     folder = tmp_path / "class.zip" if lay_out is zip_of_the_class else tmp_path
     ann, bo = names
     assert contents(folder) == {ann: {M2: "ann 2", M3: "ann 3"}, bo: {M2: "bo 2"}}
+
+
+def test_dots_in_the_name_of_a_zip_are_the_students(tmp_path: Path) -> None:
+    for name in ("ann.lee", "ann.ott"):
+        write_zip(tmp_path / f"{name}.zip", {f"{M2}.ipynb": name})
+    assert contents(tmp_path) == {"ann.lee": {M2: "ann.lee"}, "ann.ott": {M2: "ann.ott"}}
+    write(tmp_path / "bo.lee.tar.gz", "an archive of another kind")
+    assert "bo.lee" in contents_or_faults(tmp_path)
 
 
 @pytest.mark.parametrize(
