@@ -2,7 +2,10 @@
 
 from milestones.spec import Call, Files, Table
 
-CONFIG_TOPICS = ("plain", "spelled", "windowed", "latent", "refused")
+RUNGS = ("planned", "chunked", "shared", "by_layer")
+"""The rungs of the ladder that earn a bonus."""
+
+CONFIG_TOPICS = ("plain", "spelled", "windowed", "latent", "refused", *RUNGS)
 
 
 def calls(questions: Files) -> list[Call]:

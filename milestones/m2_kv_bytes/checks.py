@@ -93,6 +93,54 @@ def latent_attention(answers: Answers, truth: Files) -> Verdict:
 
 
 @check(
+    points=1,
+    topics=["planned"],
+    bonus=True,
+    compare=configs("planned"),
+    think="Write down what the first eight layers are, counted from 0 as the handout's table does.",
+)
+def other_layer_plans(answers: Answers, truth: Files) -> Verdict:
+    """You read the plan of layers in four other languages, from a period to a string."""
+    return numbers_agree(answers.under("planned"), truth.json(TRUTH), unit=IN_BYTES)
+
+
+@check(
+    points=0.5,
+    topics=["chunked"],
+    bonus=True,
+    compare=configs("chunked"),
+    think="Which layers are chunked, and how many tokens does such a layer keep at most?",
+)
+def chunked_attention(answers: Answers, truth: Files) -> Verdict:
+    """A layer of chunked attention holds at most one chunk."""
+    return numbers_agree(answers.under("chunked"), truth.json(TRUTH), unit=IN_BYTES)
+
+
+@check(
+    points=0.5,
+    topics=["shared"],
+    bonus=True,
+    compare=configs("shared"),
+    think="Which layers keep keys and values of their own, and of which kind are those that do?",
+)
+def shared_caches(answers: Answers, truth: Files) -> Verdict:
+    """Layers that read the cache of an earlier layer have none of their own."""
+    return numbers_agree(answers.under("shared"), truth.json(TRUTH), unit=IN_BYTES)
+
+
+@check(
+    points=1,
+    topics=["by_layer"],
+    bonus=True,
+    compare=configs("by_layer"),
+    think="Take the blocks one by one: how many KV heads does this one have, if it attends at all?",
+)
+def heads_by_layer(answers: Answers, truth: Files) -> Verdict:
+    """KV heads may differ from layer to layer, down to none."""
+    return numbers_agree(answers.under("by_layer"), truth.json(TRUTH), unit=IN_BYTES)
+
+
+@check(
     points=1.5,
     topics=["refused"],
     needs=["plain_configs"],
@@ -145,4 +193,8 @@ CHECKS = (
     layers_that_hold_less,
     latent_attention,
     unreadable_configs,
+    other_layer_plans,
+    chunked_attention,
+    shared_caches,
+    heads_by_layer,
 )

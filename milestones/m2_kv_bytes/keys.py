@@ -5,21 +5,13 @@ import re
 LAYER_PLANS = (
     "layers_block_type",
     "_block_types",
-    "hybrid_override_pattern",
     "hybrid_layer_pattern",
-    "attn_layer_period",
     "attn_layer_indices",
-    "full_attention_interval",
-    "sliding_window_pattern",
-    "no_rope_layers",
     "attention_types",
-    "attention_chunk_size",
     "linear_attn_config",
 )
 OTHER_CACHES = (
-    "block_configs",
     "cross_attention_layers",
-    "num_kv_shared_layers",
     "compress_ratios",
     "index_topk",
     "sparse_attention_config",
@@ -31,6 +23,17 @@ OTHER_CACHES = (
     "global_head_dim",
     "num_global_key_value_heads",
 )
+BONUS_PLANS = (
+    "full_attention_interval",
+    "sliding_window_pattern",
+    "attn_layer_period",
+    "hybrid_override_pattern",
+    "attention_chunk_size",
+    "no_rope_layers",
+)
+BONUS_CACHES = ("num_kv_shared_layers", "block_configs")
+"""Keys of the rungs that earn a bonus: to be refused as well, by whoever does not read them."""
+
 PLAN_IN_CODE = ("gemma2", "gemma3_text", "cohere2", "olmo3", "gpt_oss", "llama4_text")
 """Model types whose plan of layers is in their code where the file has no `layer_types`."""
 
@@ -52,7 +55,7 @@ PLACES = ("text_config", "attn_config", "model_type")
 KEYS = frozenset(
     (
         *(*LAYERS, *QUERY_HEADS, *KV_HEADS, *HEAD_SIZE, *WIDTH, *FLAGS, *LATENT, *WINDOW, *PLACES),
-        *(*LAYER_PLANS, *OTHER_CACHES),
+        *(*LAYER_PLANS, *OTHER_CACHES, *BONUS_PLANS, *BONUS_CACHES, "attn_layer_offset"),
     )
 )
 MOST_NAMED = 6  # the longest row of spellings has 4 keys; 6 leave room to say what they clash with

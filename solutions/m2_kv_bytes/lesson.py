@@ -7,7 +7,10 @@
 # what decides how many users a GPU can hold. In this milestone you learn to size it to the byte.
 #
 # **You will write** `kv_bytes_per_token`, `kv_bytes_for_runs` and `kv_bytes_from_config`.
-# **Check your work** at any time with `grader check 2` in a terminal.
+#
+# **Check your work** at any time: type `%load_ext grader` into a cell, once, and then `%check`.
+# It asks what is defined in this notebook right now. `grader check 2` in a terminal grades the saved
+# file from a fresh start, as your hand-in will be.
 
 # %% tags=["given"]
 from pathlib import Path
@@ -153,27 +156,32 @@ summary.round(1)
 # ## From a real config file
 #
 # You rarely get the four numbers; you get a `config.json`, and every family spells them its own
-# way. `milestones/m2_kv_bytes/handout.md` lists the spellings. The ideas, in the order a careful
-# reader asks:
+# way. `milestones/m2_kv_bytes/handout.md` lists the spellings and works one file through. The
+# questions, in the order a careful reader asks:
 #
 # 1. **Which part?** A multimodal config nests the language model in `text_config`.
 # 2. **Does it say something you cannot read?** Some keys change the cache in ways this milestone
-#    does not teach: plans of layers in a language of their own, caches that layers share, keys
-#    kept for an index. The next cell lists them. And some model types keep their plan of layers
-#    in code, not in the file.
-# 3. **Is it latent attention?** With `kv_lora_rank`, a layer stores one compressed latent of that
-#    size and one rope key of `qk_rope_head_dim`, for all heads together and not twice.
-# 4. **How many KV heads?** Named directly, or implied by a multi-query flag, or, if the file is
-#    silent, as many as query heads.
-# 5. **How wide is a head?** An explicit `head_dim` wins. Only without one is it
-#    `hidden_size / num_attention_heads` (Qwen3-0.6B: 1024 / 16 is 64, and its head_dim is 128).
-# 6. **What does each layer hold?** Full attention: the whole context. A sliding layer: at most its
+#    does not teach: caches that are compressed, keys kept for an index, layers that read an image.
+#    The next cell lists them. And some model types keep their plan of layers in code, not in the
+#    file.
+# 3. **What does each layer hold?** Full attention: the whole context. A sliding layer: at most its
 #    window. A linear or recurrent layer: nothing that grows.
+# 4. **Is it latent attention?** With `kv_lora_rank`, a layer stores one compressed latent of that
+#    size and one rope key of `qk_rope_head_dim`, for all heads together and not twice.
+# 5. **How many KV heads?** Named directly, or implied by a multi-query flag, or, if the file is
+#    silent, as many as query heads.
+# 6. **How wide is a head?** An explicit `head_dim` wins. Only without one is it
+#    `hidden_size / num_attention_heads` (Qwen3-0.6B: 1024 / 16 is 64, and its head_dim is 128).
 #
 # A config that leaves one of these open is an error to report, never a number to guess. Gemma 2
 # shows why: its file gives a window and no word on which layers use it, and the code uses it in
 # every second layer. Read as a window for all 26 layers of the 2B model, 8,192 tokens come out a
 # **third too small**, and nothing warns you. A cell below counts both readings.
+#
+# The work falls into four functions: find a value, say what the layers are, count their KV heads,
+# and add it all up. Only the last one is graded by its name, so divide the work otherwise if you
+# like. **The last rungs of this ladder earn bonus points.** Leave them for later: a file that you
+# refuse by the name of its key costs nothing.
 #
 # **Predict:** a 70B-class config at 32,768 tokens and 16 bits holds
 # 32,768 · 327,680 = **10,737,418,240 bytes** for one request.
@@ -184,23 +192,15 @@ summary.round(1)
 LAYER_PLANS = (
     "layers_block_type",
     "_block_types",
-    "hybrid_override_pattern",
     "hybrid_layer_pattern",
-    "attn_layer_period",
     "attn_layer_indices",
-    "full_attention_interval",
-    "sliding_window_pattern",
-    "no_rope_layers",
     "attention_types",
-    "attention_chunk_size",
     "linear_attn_config",
 )
 
-# What a layer stores, changed: sizes of its own for some layers, caches shared, compressed, added.
+# What a layer stores, changed: sizes of its own for some layers, caches compressed or added.
 OTHER_CACHES = (
-    "block_configs",
     "cross_attention_layers",
-    "num_kv_shared_layers",
     "compress_ratios",
     "index_topk",
     "sparse_attention_config",
@@ -213,8 +213,137 @@ OTHER_CACHES = (
     "num_global_key_value_heads",
 )
 
-# Model types whose older files leave the plan of layers to the code: no `layer_types`, no answer.
+# The rungs that earn a bonus: refuse these two lists as you refuse the two above, until you read
+# them.
+BONUS_PLANS = (
+    "full_attention_interval",
+    "sliding_window_pattern",
+    "attn_layer_period",
+    "hybrid_override_pattern",
+    "attention_chunk_size",
+    "no_rope_layers",
+)
+BONUS_CACHES = ("num_kv_shared_layers", "block_configs")
+
+# Model types whose older files leave the plan of layers to the code: no plan, no answer.
 PLAN_IN_CODE = ("gemma2", "gemma3_text", "cohere2", "olmo3", "gpt_oss", "llama4_text")
+
+
+# %% tags=["exercise"]
+def first(config: dict, *keys: str, default: int | None = None) -> int:
+    """Return the value of the first of these keys that is there: not null, 0, false or empty.
+
+    Args:
+        config: the language model's part of a config.json.
+        keys: the spellings of one fact.
+        default: what stands in where no key is there.
+
+    Raises:
+        ValueError: no key is there and nothing stands in; the message names the first key.
+    """
+    for key in keys:
+        if config.get(key):
+            return config[key]
+    if default is None:
+        raise ValueError(f"the config has no {keys[0]}")
+    return default
+
+
+# %% tags=["exercise"]
+def kinds_of_layers(config: dict, n_layers: int) -> list[str]:
+    """Return what each layer is, one kind a layer, in the words of `layer_types`.
+
+    The core: `layer_types` decides where it is there; else every layer slides where a window is in
+    force, and attends in full where none is. Every other plan is refused, or read for a bonus.
+
+    Args:
+        config: the language model's part of a config.json.
+        n_layers: its layers.
+
+    Returns:
+        A list of kinds, the first layer's first.
+
+    Raises:
+        ValueError: the plan of layers cannot be read; the message names the key at fault.
+    """
+    if config.get("layer_types"):
+        return list(config["layer_types"])
+    for key in LAYER_PLANS:
+        if config.get(key):
+            raise ValueError(f"{key} plans the layers in a way that is not read here")
+
+    def number(key):
+        if type(config.get(key)) is not int:
+            raise ValueError(f"{key} is {config.get(key)!r}, and no number")
+        return config[key]
+
+    def full_where(in_full, otherwise):  # layers are counted from 0
+        return ["full_attention" if in_full(i) else otherwise for i in range(n_layers)]
+
+    plans = [key for key in BONUS_PLANS if config.get(key)]
+    if plans == ["full_attention_interval"]:
+        every = number("full_attention_interval")
+        return full_where(lambda i: (i + 1) % every == 0, "linear_attention")
+    if plans == ["sliding_window_pattern"]:
+        every = number("sliding_window_pattern")
+        return full_where(lambda i: (i + 1) % every == 0, "sliding_attention")
+    if plans == ["attn_layer_period"]:
+        period, offset = number("attn_layer_period"), number("attn_layer_offset")
+        return full_where(lambda i: i % period == offset, "mamba")
+    if plans == ["hybrid_override_pattern"]:
+        signs = {"*": "full_attention", "M": "mamba", "-": "mlp", "E": "mlp"}
+        pattern = str(config["hybrid_override_pattern"])
+        if set(pattern) - set(signs):
+            raise ValueError(f"hybrid_override_pattern holds a sign that is not read: {pattern}")
+        return [signs[sign] for sign in pattern]
+    if plans == ["attention_chunk_size", "no_rope_layers"]:
+        with_rope = config["no_rope_layers"]
+        return ["chunked_attention" if rope else "full_attention" for rope in with_rope]
+    if plans:
+        raise ValueError(f"{' with '.join(plans)} makes no plan of layers that is read here")
+
+    if config.get("model_type") in PLAN_IN_CODE:
+        raise ValueError(f"a {config['model_type']} config needs layer_types to be read")
+    window = config.get("sliding_window") and config.get("use_sliding_window") is not False
+    if window and config.get("max_window_layers"):
+        raise ValueError("max_window_layers gives some layers a window; which is not read here")
+    return ["sliding_attention" if window else "full_attention"] * n_layers
+
+
+# %% tags=["exercise"]
+def kv_heads_of_layers(config: dict, n_layers: int) -> list[int]:
+    """Return how many KV heads each layer has.
+
+    The core: the same number everywhere. For a bonus, `block_configs` gives each layer its own.
+
+    Args:
+        config: the language model's part of a config.json, `attn_config` opened.
+        n_layers: its layers.
+
+    Returns:
+        A list of counts, the first layer's first; 0 where a layer has no attention.
+
+    Raises:
+        ValueError: the heads cannot be read; the message names the key at fault.
+    """
+    n_heads = first(config, "num_attention_heads", "n_head", "n_heads")
+    if config.get("block_configs"):
+        n_kv_heads = []
+        for block in config["block_configs"]:
+            attention = {key: value for key, value in block["attention"].items() if value}
+            if attention.get("no_op") or attention.get("replace_with_linear"):
+                n_kv_heads.append(0)
+            elif list(attention) == ["n_heads_in_group"]:
+                n_kv_heads.append(n_heads // attention["n_heads_in_group"])
+            else:
+                raise ValueError(f"block_configs holds an attention that is not read: {attention}")
+        return n_kv_heads
+    if config.get("multi_query") and not config.get("new_decoder_architecture"):
+        return [1] * n_layers
+    if config.get("multi_query_attention"):
+        return [first(config, "multi_query_group_num")] * n_layers
+    spellings = ("num_key_value_heads", "num_kv_heads", "n_head_kv", "kv_n_heads")
+    return [first(config, *spellings, default=n_heads)] * n_layers
 
 
 # %% tags=["exercise"]
@@ -239,64 +368,53 @@ def kv_bytes_from_config(config: dict, context_len: int, batch_size: int, kv_bit
     """
     config = config.get("text_config") or config
     config = {**config, **(config.get("attn_config") or {})}
-    layer_types = config.get("layer_types")
-
-    def first(*keys, default=None):
-        for key in keys:
-            if config.get(key):
-                return config[key]
-        if default is None:
-            raise ValueError(f"the config has no {keys[0]}")
-        return default
-
-    for key in OTHER_CACHES if layer_types else (*LAYER_PLANS, *OTHER_CACHES):
+    for key in OTHER_CACHES:
         if config.get(key):
             raise ValueError(f"{key} changes the cache in a way that is not read here")
-    if config.get("model_type") in PLAN_IN_CODE and not layer_types:
-        raise ValueError(f"a {config['model_type']} config needs layer_types to be read")
 
-    n_layers = first("num_hidden_layers", "n_layer", "num_layers", "n_layers")
-    if config.get("kv_lora_rank"):
-        values_per_layer = first("kv_lora_rank") + first("qk_rope_head_dim")
-    else:
-        n_heads = first("num_attention_heads", "n_head", "n_heads")
-        if config.get("multi_query") and not config.get("new_decoder_architecture"):
-            n_kv_heads = 1
-        elif config.get("multi_query_attention"):
-            n_kv_heads = first("multi_query_group_num")
-        else:
-            spellings = ("num_key_value_heads", "num_kv_heads", "n_head_kv", "kv_n_heads")
-            n_kv_heads = first(*spellings, default=n_heads)
-        head_dim = config.get("head_dim") or config.get("kv_channels")
-        if not head_dim:
-            head_dim, rest = divmod(first("hidden_size", "n_embd", "d_model"), n_heads)
-            if rest:
-                raise ValueError("hidden_size is not a multiple of num_attention_heads")
-        values_per_layer = 2 * n_kv_heads * head_dim  # keys and values
-
-    window = config.get("sliding_window")
-    if config.get("use_sliding_window") is False:
-        window = None
-    if not layer_types:
-        if window and config.get("max_window_layers"):
-            raise ValueError("max_window_layers gives some layers a window; which is not read here")
-        layer_types = ["sliding_attention" if window else "full_attention"] * n_layers
-    if len(layer_types) != n_layers:
-        raise ValueError(
-            f"layer_types lists {len(layer_types)} layers, num_hidden_layers {n_layers}"
-        )
-
-    tokens_held = 0
-    for kind in layer_types:
+    # How many tokens does each layer hold?
+    n_layers = first(config, "num_hidden_layers", "n_layer", "num_layers", "n_layers")
+    kinds = kinds_of_layers(config, n_layers)
+    if len(kinds) != n_layers:
+        raise ValueError(f"layer_types lists {len(kinds)} layers, num_hidden_layers {n_layers}")
+    window = None if config.get("use_sliding_window") is False else config.get("sliding_window")
+    tokens_held = []
+    for kind in kinds:
         if kind in ("full_attention", "attention"):
-            tokens_held += context_len
+            tokens_held.append(context_len)
         elif kind == "sliding_attention":
             if not window:
                 raise ValueError("layer_types has sliding layers, but there is no sliding_window")
-            tokens_held += min(context_len, window)
-        elif kind not in ("linear_attention", "mamba", "conv"):
+            tokens_held.append(min(context_len, window))
+        elif kind == "chunked_attention":
+            tokens_held.append(min(context_len, first(config, "attention_chunk_size")))
+        elif kind in ("linear_attention", "mamba", "conv", "mlp"):
+            tokens_held.append(0)
+        else:
             raise ValueError(f"layer_types holds an unknown kind, {kind!r}")
-    return tokens_held * values_per_layer * batch_size * kv_bits // 8
+    n_shared = config.get("num_kv_shared_layers") or 0
+    if n_shared >= n_layers:
+        raise ValueError(f"num_kv_shared_layers is {n_shared}, of {n_layers} layers")
+    for layer in range(n_layers - n_shared, n_layers):
+        tokens_held[layer] = 0  # it reads the cache of an earlier layer
+
+    # How many numbers does a token take in each?
+    if config.get("kv_lora_rank"):
+        numbers = [first(config, "kv_lora_rank") + first(config, "qk_rope_head_dim")] * n_layers
+    else:
+        n_kv_heads = kv_heads_of_layers(config, n_layers)
+        if len(n_kv_heads) != n_layers:
+            raise ValueError(f"block_configs lists {len(n_kv_heads)} layers of {n_layers}")
+        head_dim = config.get("head_dim") or config.get("kv_channels")
+        if not head_dim:
+            n_heads = first(config, "num_attention_heads", "n_head", "n_heads")
+            head_dim, rest = divmod(first(config, "hidden_size", "n_embd", "d_model"), n_heads)
+            if rest:
+                raise ValueError("hidden_size is not a multiple of num_attention_heads")
+        numbers = [2 * heads * head_dim for heads in n_kv_heads]  # keys and values
+
+    held = sum(tokens * each for tokens, each in zip(tokens_held, numbers, strict=True))
+    return held * batch_size * kv_bits // 8
 
 
 # %%
@@ -357,6 +475,75 @@ ax.legend()
 plt.show()
 
 # %% [markdown]
+# ## The last rungs: a bonus
+#
+# Newer models save on the cache by giving layers different jobs, and each family has its own way
+# of writing down which layer does what. Four rules read most of them; layers are counted from 0.
+#
+# | the file says | layer i | otherwise it is |
+# |---|---|---|
+# | `full_attention_interval: k` | in full where (i + 1) % k = 0 | linear: nothing |
+# | `sliding_window_pattern: k` | in full where (i + 1) % k = 0 | sliding |
+# | `attn_layer_period: p`, `attn_layer_offset: o` | in full where i % p = o | mamba: nothing |
+# | `hybrid_override_pattern: "MEM*"` | in full where the sign is `*` | `M`, `E`, `-`: nothing |
+# | `attention_chunk_size: c`, `no_rope_layers: [1, 1, 1, 0]` | in full where 0 | chunked: min(context, c) |
+# | `num_kv_shared_layers: s` | the last s layers hold nothing | as above |
+# | `block_configs` | query heads / `n_heads_in_group` KV heads | `no_op` or linear: none |
+#
+# **Predict.** Qwen3-Next has 48 layers, 2 KV heads of 256, and attends in full in every fourth:
+# 12 layers · 2 · 2 · 256 · 2 bytes = **24,576 bytes a token**, where the plain formula says four
+# times as much. Gemma 3n E4B has 35 layers, every fifth in full, and its last 15 read the caches
+# of earlier ones: of the first 20, only 4 grow with the context. Do you expect it above or below
+# the 1B model of Gemma 3, which shares nothing? The next cell counts.
+
+# %%
+released = {  # of each family's config.json, what the cache depends on
+    "Qwen3-Next-80B": {
+        "num_hidden_layers": 48, "num_attention_heads": 16, "num_key_value_heads": 2,
+        "head_dim": 256, "full_attention_interval": 4,
+    },
+    "Gemma-3-1B": {
+        "num_hidden_layers": 26, "num_attention_heads": 4, "num_key_value_heads": 1,
+        "head_dim": 256, "sliding_window": 512, "sliding_window_pattern": 6,
+    },
+    "Jamba-1.5-Mini": {
+        "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8,
+        "head_dim": 128, "attn_layer_period": 8, "attn_layer_offset": 4,
+    },
+    "Llama-4-Scout": {
+        "num_hidden_layers": 48, "num_attention_heads": 40, "num_key_value_heads": 8,
+        "head_dim": 128, "attention_chunk_size": 8_192, "no_rope_layers": [1, 1, 1, 0] * 12,
+    },
+    "Gemma-3n-E4B": {
+        "num_hidden_layers": 35, "num_attention_heads": 8, "num_key_value_heads": 2,
+        "head_dim": 256, "sliding_window": 512, "num_kv_shared_layers": 15,
+        "layer_types": (["sliding_attention"] * 4 + ["full_attention"]) * 7,
+    },
+}  # fmt: skip
+growth, times_too_large = {}, {}
+for name, config in released.items():
+    at, later = (kv_bytes_from_config(config, n, 1, 16) for n in (131_072, 131_073))
+    plain = 131_072 * kv_bytes_per_token(
+        config["num_hidden_layers"], config["num_key_value_heads"], config["head_dim"], 16
+    )
+    growth[name], times_too_large[name] = later - at, plain / at
+    print(f"{name:15} {later - at:>7,} bytes a further token, {at / 1e9:5.2f} GB at 131,072 tokens")
+
+# %%
+fig, ax = plt.subplots(figsize=(7, 3))
+order = sorted(times_too_large, key=times_too_large.get)
+bars = ax.barh(order, [times_too_large[name] for name in order])
+ax.bar_label(bars, fmt=" %.1f×")
+ax.margins(x=0.12)
+ax.axvline(1, color="grey", lw=1, ls="--")
+ax.set_xlabel("plain formula / what is held, at 131,072 tokens")
+ax.set_title("Counting every layer in full overstates the cache")
+plt.show()
+
+# %% [markdown]
+# Gemma 3n holds as much per further token as 4 layers of 2 KV heads: twice the 1B model's 4 layers
+# of one. A model's name and size say little; its file says it all.
+#
 # ## What you can now answer in an interview
 #
 # - *How much GPU memory does one more user take?* Bytes per token times their context.

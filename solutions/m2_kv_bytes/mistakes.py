@@ -1,12 +1,18 @@
 """The named mistakes of milestone 2."""
 
-from solutions.mistake import Edit, NamedMistake
-
-PER_TOKEN, FOR_RUNS, FROM_CONFIG = (
-    "kv_bytes_per_token",
-    "kv_bytes_for_runs",
-    "kv_bytes_from_config",
+from solutions.m2_kv_bytes.edited import (
+    BONUS,
+    FIRST,
+    FOR_RUNS,
+    FROM_CONFIG,
+    HEADS,
+    KINDS,
+    PER_TOKEN,
+    SIZED,
 )
+from solutions.m2_kv_bytes.mistakes_of_the_field import OF_THE_FIELD
+from solutions.m2_kv_bytes.mistakes_on_rungs import LAST_RUNGS
+from solutions.mistake import Edit, NamedMistake
 
 # First, for a hint is the first that fits: a guess says more of a refusal than a wrong size does.
 GUESSES = (
@@ -16,7 +22,7 @@ GUESSES = (
             Edit(
                 FROM_CONFIG,
                 'raise ValueError(f"layer_types holds an unknown kind, {kind!r}")',
-                "tokens_held += context_len",
+                "tokens_held.append(context_len)",
             ),
         ),
         caught_by="unreadable_configs",
@@ -24,37 +30,36 @@ GUESSES = (
     ),
     NamedMistake(
         "unknown_plan_ignored",
-        (Edit(FROM_CONFIG, "(*LAYER_PLANS, *OTHER_CACHES)", "OTHER_CACHES"),),
+        (Edit(KINDS, "for key in LAYER_PLANS:", "for key in ():"),),
         caught_by="unreadable_configs",
         hint="A plan of layers in a key that you do not read must be refused by that key's name.",
     ),
     NamedMistake(
         "other_caches_ignored",
-        (
-            Edit(
-                FROM_CONFIG,
-                "OTHER_CACHES if layer_types else (*LAYER_PLANS, *OTHER_CACHES)",
-                "() if layer_types else LAYER_PLANS",
-            ),
-        ),
+        (Edit(FROM_CONFIG, "for key in OTHER_CACHES:", "for key in ():"),),
         caught_by="unreadable_configs",
         hint="Some keys change what a layer keeps; the handout lists those to refuse by name.",
     ),
     NamedMistake(
         "plan_in_code_guessed",
-        (Edit(FROM_CONFIG, 'config.get("model_type") in PLAN_IN_CODE', "False"),),
+        (Edit(KINDS, 'config.get("model_type") in PLAN_IN_CODE', "False"),),
         caught_by="unreadable_configs",
         hint="Some model types keep their plan in code: without `layer_types`, refuse.",
     ),
     NamedMistake(
         "some_layers_have_a_window",
-        (Edit(FROM_CONFIG, 'window and config.get("max_window_layers")', "False"),),
+        (Edit(KINDS, 'window and config.get("max_window_layers")', "False"),),
         caught_by="unreadable_configs",
         hint="`max_window_layers` gives only some layers the window: refuse it by name.",
     ),
     NamedMistake(
         "extra_layers_accepted",
-        (Edit(FROM_CONFIG, "len(layer_types) != n_layers", "len(layer_types) < n_layers"),),
+        (
+            Edit(FROM_CONFIG, "len(kinds) != n_layers", "len(kinds) < n_layers"),
+            Edit(
+                FROM_CONFIG, "zip(tokens_held, numbers, strict=True)", "zip(tokens_held, numbers)"
+            ),
+        ),
         caught_by="unreadable_configs",
         hint="`layer_types` must have exactly one entry a layer: more are as wrong as fewer.",
     ),
@@ -62,9 +67,9 @@ GUESSES = (
         "group_number_guessed",
         (
             Edit(
-                FROM_CONFIG,
-                'first("multi_query_group_num")',
-                'first("multi_query_group_num", default=1)',
+                HEADS,
+                'first(config, "multi_query_group_num")',
+                'first(config, "multi_query_group_num", default=1)',
             ),
         ),
         caught_by="unreadable_configs",
@@ -91,13 +96,19 @@ GUESSES = (
     ),
     NamedMistake(
         "rope_key_guessed",
-        (Edit(FROM_CONFIG, 'first("qk_rope_head_dim")', 'first("qk_rope_head_dim", default=64)'),),
+        (
+            Edit(
+                FROM_CONFIG,
+                'first(config, "qk_rope_head_dim")',
+                'first(config, "qk_rope_head_dim", default=64)',
+            ),
+        ),
         caught_by="unreadable_configs",
         hint="A latent without `qk_rope_head_dim` leaves the cache open: refuse.",
     ),
     NamedMistake(
         "error_without_a_key",
-        (Edit(FROM_CONFIG, 'f"the config has no {keys[0]}"', '"this config cannot be read"'),),
+        (Edit(FIRST, 'f"the config has no {keys[0]}"', '"this config cannot be read"'),),
         caught_by="unreadable_configs",
         hint="A message that names the key at fault, and few others, tells where to look.",
     ),
@@ -161,19 +172,20 @@ WRONG_SIZES = (
         "explicit_head_dim_ignored",
         (Edit(FROM_CONFIG, 'config.get("head_dim") or', ""),),
         caught_by="plain_configs",
+        also=BONUS[:3],
         hint="An explicit `head_dim` in the config wins over hidden_size / num_attention_heads.",
     ),
     NamedMistake(
         "config_query_heads",
         (
             Edit(
-                FROM_CONFIG,
-                "first(*spellings, default=n_heads)",
+                HEADS,
+                "first(config, *spellings, default=n_heads)",
                 "n_heads",
             ),
         ),
         caught_by="plain_configs",
-        also=("other_spellings", "layers_that_hold_less"),
+        also=(*SIZED[1:3], *BONUS[:3]),
         hint="`num_key_value_heads` decides, not `num_attention_heads`; the latter stands in only "
         "when the former is absent.",
     ),
@@ -181,25 +193,29 @@ WRONG_SIZES = (
         "batch_forgotten",
         (Edit(FROM_CONFIG, " * batch_size", ""),),
         caught_by="plain_configs",
-        also=("other_spellings", "layers_that_hold_less", "latent_attention"),
+        also=(*SIZED[1:], *BONUS),
         hint="This is the cache of one request; the question is about the whole batch.",
     ),
     NamedMistake(
         "window_that_is_switched_off",
-        (Edit(FROM_CONFIG, 'if config.get("use_sliding_window") is False:', "if False:"),),
+        (
+            Edit(KINDS, ' and config.get("use_sliding_window") is not False', ""),
+            Edit(KINDS, 'window and config.get("max_window_layers")', "False"),
+            Edit(FROM_CONFIG, 'None if config.get("use_sliding_window") is False else ', ""),
+        ),
         caught_by="plain_configs",
         hint="With `use_sliding_window: false` the window in the config is not used.",
     ),
     NamedMistake(
         "multi_query_flag_overrides_all",
-        (Edit(FROM_CONFIG, 'not config.get("new_decoder_architecture")', "True"),),
+        (Edit(HEADS, 'not config.get("new_decoder_architecture")', "True"),),
         caught_by="other_spellings",
         hint="With `new_decoder_architecture: true` the flag `multi_query` has no effect: the KV "
         "heads are those that the file names.",
     ),
     NamedMistake(
         "multi_query_flag_ignored",
-        (Edit(FROM_CONFIG, 'config.get("multi_query") and', "False and"),),
+        (Edit(HEADS, 'config.get("multi_query") and', "False and"),),
         caught_by="other_spellings",
         hint="`multi_query: true` means one KV head for all query heads.",
     ),
@@ -207,6 +223,7 @@ WRONG_SIZES = (
         "window_ignored",
         (Edit(FROM_CONFIG, "min(context_len, window)", "context_len"),),
         caught_by="layers_that_hold_less",
+        also=("other_layer_plans", "shared_caches"),
         hint="A sliding layer never holds more than its window, however long the context.",
     ),
     NamedMistake(
@@ -215,11 +232,11 @@ WRONG_SIZES = (
             Edit(
                 FROM_CONFIG,
                 'if kind in ("full_attention", "attention"):',
-                'if kind != "sliding_attention":',
+                'if kind not in ("sliding_attention", "chunked_attention"):',
             ),
         ),
         caught_by="layers_that_hold_less",
-        also=("unreadable_configs",),
+        also=("unreadable_configs", "other_layer_plans"),
         hint="A linear or recurrent layer keeps a state of constant size: no KV cache.",
     ),
     NamedMistake(
@@ -227,8 +244,15 @@ WRONG_SIZES = (
         (
             Edit(
                 FROM_CONFIG,
-                'first("kv_lora_rank") + first("qk_rope_head_dim")',
-                '2 * (first("kv_lora_rank") + first("qk_rope_head_dim"))',
+                '[first(config, "kv_lora_rank")',
+                '2 * [first(config, "kv_lora_rank")',
+            ),
+            Edit(
+                FROM_CONFIG,
+                "tokens * each for tokens, each in zip(tokens_held, numbers, strict=True)",
+                "tokens * each for tokens, each in zip(\n"
+                "        tokens_held * (len(numbers) // n_layers), numbers, strict=True\n"
+                "    )",
             ),
         ),
         caught_by="latent_attention",
@@ -239,8 +263,8 @@ WRONG_SIZES = (
         (
             Edit(
                 FROM_CONFIG,
-                'first("kv_lora_rank") + first("qk_rope_head_dim")',
-                'first("kv_lora_rank")',
+                'first(config, "kv_lora_rank") + first(config, "qk_rope_head_dim")',
+                'first(config, "kv_lora_rank")',
             ),
         ),
         caught_by="latent_attention",
@@ -251,12 +275,13 @@ WRONG_SIZES = (
         "null_taken_for_a_value",
         (
             Edit(
-                FROM_CONFIG,
-                "if config.get(key):\n                return",
-                "if key in config:\n                return",
+                FIRST,
+                "if config.get(key):",
+                "if key in config:",
             ),
         ),
         caught_by="plain_configs",
+        also=("heads_by_layer",),
         hint="A key whose value is null, 0, false or empty is as good as not there.",
     ),
     NamedMistake(
@@ -264,13 +289,14 @@ WRONG_SIZES = (
         (
             Edit(FROM_CONFIG, ', "n_layer", "num_layers", "n_layers"', ""),
             Edit(FROM_CONFIG, ', "n_head", "n_heads"', ""),
+            Edit(HEADS, ', "n_head", "n_heads"', ""),
         ),
         caught_by="other_spellings",
         hint="Layers and query heads have other names in other families; the handout lists them.",
     ),
     NamedMistake(
         "kv_heads_by_one_name",
-        (Edit(FROM_CONFIG, ', "num_kv_heads", "n_head_kv", "kv_n_heads"', ","),),
+        (Edit(HEADS, ', "num_kv_heads", "n_head_kv", "kv_n_heads"', ","),),
         caught_by="other_spellings",
         hint="KV heads have four names; with none of them they are as many as query heads.",
     ),
@@ -290,11 +316,9 @@ WRONG_SIZES = (
         "named_heads_before_the_flag",
         (
             Edit(
-                FROM_CONFIG,
+                HEADS,
                 'if config.get("multi_query") and not config.get("new_decoder_architecture"):',
-                'if config.get("num_kv_heads"):\n'
-                '            n_kv_heads = config["num_kv_heads"]\n'
-                '        elif config.get("multi_query"):',
+                'if config.get("multi_query") and not config.get("num_kv_heads"):',
             ),
         ),
         caught_by="other_spellings",
@@ -304,9 +328,9 @@ WRONG_SIZES = (
         "group_number_without_its_flag",
         (
             Edit(
-                FROM_CONFIG,
-                'elif config.get("multi_query_attention"):',
-                'elif "multi_query_group_num" in config:',
+                HEADS,
+                'if config.get("multi_query_attention"):',
+                'if "multi_query_group_num" in config:',
             ),
         ),
         caught_by="other_spellings",
@@ -317,20 +341,21 @@ WRONG_SIZES = (
         "nested_config_not_found",
         (Edit(FROM_CONFIG, 'config.get("text_config") or config', "config"),),
         caught_by="other_spellings",
-        also=("latent_attention", "unreadable_configs"),
+        also=("latent_attention", "unreadable_configs", "chunked_attention", "shared_caches"),
         hint="A multimodal file keeps the language model in `text_config`.",
     ),
     NamedMistake(
         "window_always_full",
         (Edit(FROM_CONFIG, "min(context_len, window)", "window"),),
         caught_by="layers_that_hold_less",
+        also=("other_layer_plans", "shared_caches"),
         hint="A sliding layer never holds more than the context: take the smaller of the two.",
     ),
     NamedMistake(
         "window_in_every_layer",
-        (Edit(FROM_CONFIG, 'layer_types = config.get("layer_types")', "layer_types = None"),),
+        (Edit(KINDS, 'if config.get("layer_types"):', "if False:"),),
         caught_by="layers_that_hold_less",
-        also=("unreadable_configs",),
+        also=("unreadable_configs", "shared_caches"),
         hint="With `layer_types`, a window holds only in the layers that it calls sliding.",
     ),
     NamedMistake(
@@ -338,9 +363,8 @@ WRONG_SIZES = (
         (
             Edit(
                 FROM_CONFIG,
-                "    return tokens_held *",
-                '    kv_bits = 16 if config.get("kv_lora_rank") else kv_bits\n'
-                "    return tokens_held *",
+                "    return held *",
+                '    kv_bits = 16 if config.get("kv_lora_rank") else kv_bits\n    return held *',
             ),
         ),
         caught_by="latent_attention",
@@ -348,4 +372,4 @@ WRONG_SIZES = (
     ),
 )
 
-MISTAKES = (*GUESSES, *WRONG_SIZES)
+MISTAKES = (*GUESSES, *WRONG_SIZES, *OF_THE_FIELD, *LAST_RUNGS)

@@ -1,21 +1,32 @@
 """Draws milestone 2's questions; each config file is written from a shape whose size is known.
 
 The oracle never parses a config: it decides what the cache holds first, and then spells that out
-in the keys of some model family. So no parser has to be trusted for the truth to be right.
+in the keys of some model family. So no parser has to be trusted for the truth to be right. The
+rungs that earn a bonus are in `rungs`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from milestones.m2_kv_bytes import keys
 from solutions.draft import Draft, Source
+from solutions.m2_kv_bytes.cases import (
+    Ask,
+    Case,
+    Config,
+    Maker,
+    a_shape,
+    bytes_of,
+    in_full,
+    inside,
+    llama,
+    numbers_of_token,
+)
+from solutions.m2_kv_bytes.rungs import RUNGS
 
-Config = dict[str, Any]
 KNOWN = (
     ((80, 8, 128, 16), 327_680),  # Llama-3-70B
     ((32, 8, 128, 16), 131_072),  # Llama-3-8B
@@ -28,42 +39,6 @@ N_OTHER_SHAPES = 12
 N_VARIANTS = 3  # configs of each spelling
 
 
-@dataclass(frozen=True)
-class Ask:
-    """How one config is asked: no two variants of a maker share context, batch and bits."""
-
-    variant: int
-    context_len: int
-    batch_size: int
-    kv_bits: int
-
-    def near(self, window: int, rng: np.random.Generator) -> Ask:
-        """Return the same question below, well above, or just above a window, by variant."""
-        context = (
-            int(rng.integers(window // 4, window)),
-            window * int(rng.choice([2, 8, 32])),
-            int(rng.integers(window + 1, window + window // 2)),
-        )[self.variant]
-        return Ask(self.variant, context, self.batch_size, self.kv_bits)
-
-
-@dataclass(frozen=True)
-class Case:
-    """A config, how it is asked, and the values that one request's whole cache holds."""
-
-    config: Config
-    ask: Ask
-    values_held: int
-
-    @property
-    def size(self) -> int:
-        """The bytes of the whole cache of the batch."""
-        return _bytes(self.values_held * self.ask.batch_size, self.ask.kv_bits)
-
-
-Maker = Callable[[np.random.Generator, Ask], Case]
-
-
 def draw(source: Source) -> Draft:
     """Draw the questions of one split and their answers."""
     rng = source.rng
@@ -74,7 +49,7 @@ def draw(source: Source) -> Draft:
     }
     answers: dict[str, Any] = {f"known_shapes/{i}": right for i, (_, right) in enumerate(KNOWN)}
     for i, shape in enumerate(questions["other_shapes"]):
-        answers[f"other_shapes/{i}"] = _bytes(_values(**shape), shape["kv_bits"])
+        answers[f"other_shapes/{i}"] = bytes_of(numbers_of_token(**shape), shape["kv_bits"])
 
     for topic, makers in DIALECTS.items():
         cases = [maker(rng, ask) for maker in makers for ask in _asks(rng)]
@@ -134,90 +109,45 @@ def _other_shapes(rng: np.random.Generator) -> list[dict[str, Any]]:
     ]
 
 
-# ---------------------------------------------------------------- sizes
-
-
-def _values(n_layers: int, n_kv_heads: int, head_dim: int, **_: int) -> int:
-    return 2 * n_layers * n_kv_heads * head_dim  # keys and values
-
-
-def _bytes(values: int, kv_bits: int) -> int:
-    return values * kv_bits // 8
-
-
-def _full(config: Config, ask: Ask, values_per_token: int) -> Case:
-    """Return a case in which every token of the context leaves as many values."""
-    return Case(config, ask, values_per_token * ask.context_len)
-
-
-# ---------------------------------------------------------------- draws
-
-
-def _shape(rng: np.random.Generator) -> tuple[int, int, int, int]:
-    """Return (n_layers, n_heads, n_kv_heads, head_dim) with grouped heads and a plain width."""
-    n_kv_heads = int(rng.choice([2, 4, 8, 16]))
-    return (
-        int(rng.integers(12, 90)),
-        n_kv_heads * int(rng.choice([2, 4, 8])),
-        n_kv_heads,
-        int(rng.choice([64, 96, 128])),
-    )
-
-
 # ---------------------------------------------------------------- plain
 
 
-def _llama(n_layers: int, n_heads: int, n_kv_heads: int, width: int) -> Config:
-    return {
-        "model_type": "llama",
-        "hidden_size": width,
-        "num_hidden_layers": n_layers,
-        "num_attention_heads": n_heads,
-        "num_key_value_heads": n_kv_heads,
-        "intermediate_size": 4 * width,
-        "max_position_embeddings": 131_072,  # not a window: the caches below are sized by context
-        "rope_theta": 500_000.0,
-        "vocab_size": 128_256,
-        "torch_dtype": "bfloat16",
-    }
-
-
 def _grouped(rng: np.random.Generator, ask: Ask) -> Case:
-    n_layers, n_heads, n_kv_heads, head_dim = _shape(rng)
-    config = _llama(n_layers, n_heads, n_kv_heads, n_heads * head_dim)
-    return _full(config, ask, _values(n_layers, n_kv_heads, head_dim))
+    n_layers, n_heads, n_kv_heads, head_dim = a_shape(rng)
+    config = llama(n_layers, n_heads, n_kv_heads, n_heads * head_dim)
+    return in_full(config, ask, numbers_of_token(n_layers, n_kv_heads, head_dim))
 
 
 def _multi_head(rng: np.random.Generator, ask: Ask) -> Case:
-    n_layers, n_heads, _, head_dim = _shape(rng)
-    config = _llama(n_layers, n_heads, n_heads, n_heads * head_dim)
+    n_layers, n_heads, _, head_dim = a_shape(rng)
+    config = llama(n_layers, n_heads, n_heads, n_heads * head_dim)
     del config["num_key_value_heads"]  # as in configs older than grouped queries
-    return _full(config, ask, _values(n_layers, n_heads, head_dim))
+    return in_full(config, ask, numbers_of_token(n_layers, n_heads, head_dim))
 
 
 def _nulls(rng: np.random.Generator, ask: Ask) -> Case:
     # Files saved by a library spell out what a model does not use.
-    n_layers, n_heads, _, head_dim = _shape(rng)
-    config = _llama(n_layers, n_heads, n_heads, n_heads * head_dim)
+    n_layers, n_heads, _, head_dim = a_shape(rng)
+    config = llama(n_layers, n_heads, n_heads, n_heads * head_dim)
     unused = ("num_key_value_heads", "head_dim", "kv_lora_rank", "sliding_window", "layer_types")
     config |= dict.fromkeys(unused)
     config |= {"sliding_window_pattern": None, "num_kv_shared_layers": 0, "block_configs": []}
-    return _full(config, ask, _values(n_layers, n_heads, head_dim))
+    return in_full(config, ask, numbers_of_token(n_layers, n_heads, head_dim))
 
 
 def _explicit_head_dim(rng: np.random.Generator, ask: Ask) -> Case:
-    n_layers, n_heads, n_kv_heads, _ = _shape(rng)
-    config = _llama(n_layers, n_heads, n_kv_heads, n_heads * 64)
+    n_layers, n_heads, n_kv_heads, _ = a_shape(rng)
+    config = llama(n_layers, n_heads, n_kv_heads, n_heads * 64)
     config |= {"model_type": "qwen3", "head_dim": 128}  # Qwen3-0.6B: 1024 / 16 is not 128
-    return _full(config, ask, _values(n_layers, n_kv_heads, 128))
+    return in_full(config, ask, numbers_of_token(n_layers, n_kv_heads, 128))
 
 
 def _window_switched_off(rng: np.random.Generator, ask: Ask) -> Case:
-    n_layers, n_heads, n_kv_heads, head_dim = _shape(rng)
-    config = _llama(n_layers, n_heads, n_kv_heads, n_heads * head_dim)
+    n_layers, n_heads, n_kv_heads, head_dim = a_shape(rng)
+    config = llama(n_layers, n_heads, n_kv_heads, n_heads * head_dim)
     config |= {"model_type": "qwen2", "sliding_window": 512, "use_sliding_window": False}
     config |= {"max_window_layers": n_layers // 2}  # counts only while the window is in force
-    return _full(config, ask, _values(n_layers, n_kv_heads, head_dim))
+    return in_full(config, ask, numbers_of_token(n_layers, n_kv_heads, head_dim))
 
 
 # ---------------------------------------------------------------- spelled
@@ -228,13 +158,13 @@ def _gpt2_keys(n_layers: int, n_heads: int, width: int) -> Config:
 
 
 def _gpt2(rng: np.random.Generator, ask: Ask) -> Case:
-    n_layers, n_heads, _, head_dim = _shape(rng)
+    n_layers, n_heads, _, head_dim = a_shape(rng)
     config = _gpt2_keys(n_layers, n_heads, n_heads * head_dim) | {"n_positions": 1_024}
-    return _full(config, ask, _values(n_layers, n_heads, head_dim))
+    return in_full(config, ask, numbers_of_token(n_layers, n_heads, head_dim))
 
 
 def _mpt(rng: np.random.Generator, ask: Ask) -> Case:
-    n_layers, n_heads, n_kv_heads, head_dim = _shape(rng)
+    n_layers, n_heads, n_kv_heads, head_dim = a_shape(rng)
     config: Config = {
         "model_type": "mpt",
         "d_model": n_heads * head_dim,
@@ -242,25 +172,25 @@ def _mpt(rng: np.random.Generator, ask: Ask) -> Case:
         "n_heads": n_heads,
     }
     if ask.variant == 0:
-        return _full(config, ask, _values(n_layers, n_heads, head_dim))
+        return in_full(config, ask, numbers_of_token(n_layers, n_heads, head_dim))
     config["attn_config"] = {"clip_qkv": 8, "kv_n_heads": n_kv_heads}
-    return _full(config, ask, _values(n_layers, n_kv_heads, head_dim))
+    return in_full(config, ask, numbers_of_token(n_layers, n_kv_heads, head_dim))
 
 
 def _kv_heads_named_otherwise(rng: np.random.Generator, ask: Ask) -> Case:
-    n_layers, n_heads, n_kv_heads, head_dim = _shape(rng)
-    config = _llama(n_layers, n_heads, n_kv_heads, n_heads * head_dim)
+    n_layers, n_heads, n_kv_heads, head_dim = a_shape(rng)
+    config = llama(n_layers, n_heads, n_kv_heads, n_heads * head_dim)
     del config["num_key_value_heads"]
     config[("num_kv_heads", "n_head_kv", "num_kv_heads")[ask.variant]] = n_kv_heads
-    return _full(config, ask, _values(n_layers, n_kv_heads, head_dim))
+    return in_full(config, ask, numbers_of_token(n_layers, n_kv_heads, head_dim))
 
 
 def _bigcode(rng: np.random.Generator, ask: Ask) -> Case:
-    n_layers, n_heads, _, head_dim = _shape(rng)
+    n_layers, n_heads, _, head_dim = a_shape(rng)
     one = ask.variant != 0  # the same family has a file with the flag off: multi-head
     config = _gpt2_keys(n_layers, n_heads, n_heads * head_dim)
     config |= {"model_type": "gpt_bigcode", "multi_query": one}
-    return _full(config, ask, _values(n_layers, 1 if one else n_heads, head_dim))
+    return in_full(config, ask, numbers_of_token(n_layers, 1 if one else n_heads, head_dim))
 
 
 def _falcon(n_layers: int, n_heads: int, head_dim: int, new: bool) -> Config:
@@ -276,20 +206,20 @@ def _falcon(n_layers: int, n_heads: int, head_dim: int, new: bool) -> Config:
 
 def _falcon_7b(rng: np.random.Generator, ask: Ask) -> Case:
     # It names as many KV heads as query heads and has one: the flag decides.
-    n_layers, n_heads, _, head_dim = _shape(rng)
+    n_layers, n_heads, _, head_dim = a_shape(rng)
     config = _falcon(n_layers, n_heads, head_dim, new=False) | {"num_kv_heads": n_heads}
-    return _full(config, ask, _values(n_layers, 1, head_dim))
+    return in_full(config, ask, numbers_of_token(n_layers, 1, head_dim))
 
 
 def _falcon_40b(rng: np.random.Generator, ask: Ask) -> Case:
     # It says multi_query and has 8 KV heads: the new architecture overrides the flag.
-    n_layers, n_heads, n_kv_heads, head_dim = _shape(rng)
+    n_layers, n_heads, n_kv_heads, head_dim = a_shape(rng)
     config = _falcon(n_layers, n_heads, head_dim, new=True) | {"num_kv_heads": n_kv_heads}
-    return _full(config, ask, _values(n_layers, n_kv_heads, head_dim))
+    return in_full(config, ask, numbers_of_token(n_layers, n_kv_heads, head_dim))
 
 
 def _chatglm(rng: np.random.Generator, ask: Ask) -> Case:
-    n_layers, n_heads, n_kv_heads, head_dim = _shape(rng)
+    n_layers, n_heads, n_kv_heads, head_dim = a_shape(rng)
     grouped = ask.variant != 0
     config = {
         "model_type": "chatglm",
@@ -299,66 +229,65 @@ def _chatglm(rng: np.random.Generator, ask: Ask) -> Case:
         "multi_query_attention": grouped,
         "multi_query_group_num": n_kv_heads,
     }
-    return _full(config, ask, _values(n_layers, n_kv_heads if grouped else n_heads, head_dim))
+    return in_full(
+        config, ask, numbers_of_token(n_layers, n_kv_heads if grouped else n_heads, head_dim)
+    )
 
 
 def _kv_channels(rng: np.random.Generator, ask: Ask) -> Case:
     # The width says 64 numbers a head, the file says 128.
-    n_layers, n_heads, n_kv_heads, _ = _shape(rng)
-    config = _llama(n_layers, n_heads, n_kv_heads, n_heads * 64) | {"kv_channels": 128}
-    return _full(config, ask, _values(n_layers, n_kv_heads, 128))
-
-
-def _inside(config: Config) -> Config:
-    vision = {"model_type": "clip_vision_model", "num_hidden_layers": 24, "hidden_size": 1_024}
-    vision["num_attention_heads"] = 16
-    return {"model_type": "llava", "text_config": config, "vision_config": vision}
+    n_layers, n_heads, n_kv_heads, _ = a_shape(rng)
+    config = llama(n_layers, n_heads, n_kv_heads, n_heads * 64) | {"kv_channels": 128}
+    return in_full(config, ask, numbers_of_token(n_layers, n_kv_heads, 128))
 
 
 def _nested(rng: np.random.Generator, ask: Ask) -> Case:
     case = _grouped(rng, ask)
-    return Case(_inside(case.config), ask, case.values_held)
+    config = inside(case.config)
+    if ask.variant == 0:  # the file around it has a width of its own: of another part
+        config |= {"hidden_size": 2 * case.config["hidden_size"]}
+    return Case(config, ask, case.values_held)
 
 
 # ---------------------------------------------------------------- windowed
 
 
 def _sliding_everywhere(rng: np.random.Generator, ask: Ask) -> Case:
-    n_layers, n_heads, n_kv_heads, head_dim = _shape(rng)
+    n_layers, n_heads, n_kv_heads, head_dim = a_shape(rng)
     window = int(rng.choice([512, 1_024, 2_048, 4_096]))
-    config = _llama(n_layers, n_heads, n_kv_heads, n_heads * head_dim)
+    config = llama(n_layers, n_heads, n_kv_heads, n_heads * head_dim)
     config |= {"model_type": "mistral", "sliding_window": window}
     if ask.variant == 1:
         config["use_sliding_window"] = True
     ask = ask.near(window, rng)
     held = min(ask.context_len, window)
-    return Case(config, ask, held * _values(n_layers, n_kv_heads, head_dim))
+    return Case(config, ask, held * numbers_of_token(n_layers, n_kv_heads, head_dim))
 
 
 def _sliding_by_layer(rng: np.random.Generator, ask: Ask) -> Case:
-    n_layers, n_heads, n_kv_heads, head_dim = _shape(rng)
+    n_layers, n_heads, n_kv_heads, head_dim = a_shape(rng)
     every = int(rng.choice([2, 4, 6]))
     full = n_layers // every
     kinds = [
         "full_attention" if (i + 1) % every == 0 else "sliding_attention" for i in range(n_layers)
     ]
     window = int(rng.choice([512, 1_024, 4_096]))
-    config = _llama(n_layers, n_heads, n_kv_heads, n_heads * head_dim)
+    config = llama(n_layers, n_heads, n_kv_heads, n_heads * head_dim)
     config |= {"layer_types": kinds, "sliding_window": window}
     if ask.variant == 1:  # the plan says the same, and the type needs no code when it is spelled
         config |= {"model_type": "gemma3_text", "sliding_window_pattern": every}
     ask = ask.near(window, rng)
     held = full * ask.context_len + (n_layers - full) * min(ask.context_len, window)
-    return Case(config, ask, held * _values(1, n_kv_heads, head_dim))
+    return Case(config, ask, held * numbers_of_token(1, n_kv_heads, head_dim))
 
 
 def _recurrent_by_layer(rng: np.random.Generator, ask: Ask) -> Case:
-    n_layers, n_heads, n_kv_heads, head_dim = _shape(rng)
+    n_layers, n_heads, n_kv_heads, head_dim = a_shape(rng)
     idle = ("linear_attention", "mamba", "conv")[ask.variant]
     full = ("full_attention", "attention", "full_attention")[ask.variant]
     kinds = [full if (i + 1) % 4 == 0 else idle for i in range(n_layers)]
-    config = _llama(n_layers, n_heads, n_kv_heads, n_heads * head_dim) | {"layer_types": kinds}
-    return _full(config, ask, _values(n_layers // 4, n_kv_heads, head_dim))
+    config = llama(n_layers, n_heads, n_kv_heads, n_heads * head_dim) | {"layer_types": kinds}
+    return in_full(config, ask, numbers_of_token(n_layers // 4, n_kv_heads, head_dim))
 
 
 # ---------------------------------------------------------------- latent
@@ -377,10 +306,10 @@ def _latent_keys(latent: int, rope: int) -> Config:
 def _deepseek(rng: np.random.Generator, ask: Ask) -> Case:
     n_layers, n_heads = int(rng.integers(20, 62)), int(rng.choice([16, 64, 128]))
     latent, rope = int(rng.choice([256, 512])), int(rng.choice([32, 64]))
-    config = _llama(n_layers, n_heads, n_heads, 5_120) | _latent_keys(latent, rope)
+    config = llama(n_layers, n_heads, n_heads, 5_120) | _latent_keys(latent, rope)
     if ask.variant == 2:
-        config = _inside(config)
-    return _full(config, ask, n_layers * (latent + rope))
+        config = inside(config)
+    return in_full(config, ask, n_layers * (latent + rope))
 
 
 DIALECTS: dict[str, tuple[Maker, ...]] = {
@@ -398,6 +327,7 @@ DIALECTS: dict[str, tuple[Maker, ...]] = {
     ),
     "windowed": (_sliding_everywhere, _sliding_by_layer, _recurrent_by_layer),
     "latent": (_deepseek,),
+    **RUNGS,
 }
 
 
@@ -410,49 +340,49 @@ N_UNTAUGHT = 3  # of the layer plans, and of the other keys that change a cache
 
 
 def _refused(rng: np.random.Generator) -> list[Refusal]:
-    n_layers, n_heads, n_kv_heads, head_dim = _shape(rng)
+    n_layers, n_heads, n_kv_heads, head_dim = a_shape(rng)
 
-    def llama(*without: str, **changed: Any) -> Config:
-        config = _llama(n_layers, n_heads, n_kv_heads, n_heads * head_dim) | changed
+    def written(*without: str, **changed: Any) -> Config:
+        config = llama(n_layers, n_heads, n_kv_heads, n_heads * head_dim) | changed
         return {key: value for key, value in config.items() if key not in without}
 
     def kinds(count: int, *more: str) -> list[str]:
         return ["full_attention"] * count + list(more)
 
     cases: list[Refusal] = [
-        (llama("num_hidden_layers"), keys.LAYERS),
+        (written("num_hidden_layers"), keys.LAYERS),
         (
-            llama("num_attention_heads", "num_key_value_heads"),
+            written("num_attention_heads", "num_key_value_heads"),
             (*keys.QUERY_HEADS, *keys.KV_HEADS),
         ),
-        (llama("hidden_size"), (*keys.WIDTH, *keys.HEAD_SIZE)),
+        (written("hidden_size"), (*keys.WIDTH, *keys.HEAD_SIZE)),
         (
-            llama(hidden_size=n_heads * head_dim + 1),
+            written(hidden_size=n_heads * head_dim + 1),
             (*keys.WIDTH, *keys.HEAD_SIZE, *keys.QUERY_HEADS),
         ),
-        (llama("num_key_value_heads", multi_query_attention=True), ("multi_query_group_num",)),
-        (llama(kv_lora_rank=512), ("qk_rope_head_dim",)),
-        (llama(layer_types=kinds(n_layers - 1, "telepathy")), ("layer_types",)),
-        (llama(layer_types=kinds(n_layers - 1)), ("layer_types", *keys.LAYERS)),
-        (llama(layer_types=kinds(n_layers + 1)), ("layer_types", *keys.LAYERS)),
-        (llama(layer_types=kinds(n_layers - 1, "sliding_attention")), ("sliding_window",)),
+        (written("num_key_value_heads", multi_query_attention=True), ("multi_query_group_num",)),
+        (written(kv_lora_rank=512), ("qk_rope_head_dim",)),
+        (written(layer_types=kinds(n_layers - 1, "telepathy")), ("layer_types",)),
+        (written(layer_types=kinds(n_layers - 1)), ("layer_types", *keys.LAYERS)),
+        (written(layer_types=kinds(n_layers + 1)), ("layer_types", *keys.LAYERS)),
+        (written(layer_types=kinds(n_layers - 1, "sliding_attention")), ("sliding_window",)),
         (
-            llama(sliding_window=4_096, use_sliding_window=True, max_window_layers=n_layers // 2),
+            written(sliding_window=4_096, use_sliding_window=True, max_window_layers=n_layers // 2),
             ("max_window_layers",),
         ),
     ]
     plans = [str(key) for key in rng.choice(keys.LAYER_PLANS, N_UNTAUGHT, replace=False)]
     others = [str(key) for key in rng.choice(keys.OTHER_CACHES, N_UNTAUGHT, replace=False)]
-    cases += [(llama(**{key: _value(key, n_layers)}), (key,)) for key in plans + others]
+    cases += [(written(**{key: _value(key, n_layers)}), (key,)) for key in plans + others]
     nested, beside = plans[0], others[0]
     cases += [
-        (_inside(llama(**{nested: _value(nested, n_layers)})), (nested,)),
+        (inside(written(**{nested: _value(nested, n_layers)})), (nested,)),
         # `layer_types` stands in for a plan, not for a cache of another make.
-        (llama(layer_types=kinds(n_layers), **{beside: _value(beside, n_layers)}), (beside,)),
+        (written(layer_types=kinds(n_layers), **{beside: _value(beside, n_layers)}), (beside,)),
     ]
     in_code = [str(kind) for kind in rng.choice(keys.PLAN_IN_CODE, 2, replace=False)]
     cases += [
-        (llama(model_type=kind, sliding_window=4_096), ("layer_types", "model_type"))
+        (written(model_type=kind, sliding_window=4_096), ("layer_types", "model_type"))
         for kind in in_code
     ]
     return cases
@@ -463,14 +393,10 @@ def _value(key: str, n_layers: int) -> Any:
     values: dict[str, Any] = {
         "layers_block_type": ["mamba", "mamba", "hybrid"] * (n_layers // 3),
         "_block_types": ["recurrent", "recurrent", "attention"],
-        "hybrid_override_pattern": "M-M*" * (n_layers // 4),
         "hybrid_layer_pattern": [1, 1, 1, 0] * (n_layers // 4),
         "attn_layer_indices": list(range(3, n_layers, 8)),
-        "no_rope_layers": [1, 1, 1, 0] * (n_layers // 4),
         "attention_types": [[["global", "local"], n_layers // 2]],
-        "attention_chunk_size": 8_192,
         "linear_attn_config": {"full_attn_layers": list(range(4, n_layers, 4))},
-        "block_configs": [{"attention": {"n_heads_in_group": 8}}] * n_layers,
         "cross_attention_layers": list(range(3, n_layers, 5)),
         "compress_ratios": [0, 0, 4, 128],
         "index_topk": 2_048,

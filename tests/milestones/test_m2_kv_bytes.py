@@ -12,17 +12,28 @@ from typing import Any
 import numpy as np
 import pytest
 
+from grader.judge import judge
+from grader.report import MilestoneReport
 from milestones.m2_kv_bytes import MILESTONE, keys
+from milestones.m2_kv_bytes.calls import RUNGS
 from milestones.m2_kv_bytes.checks import CHECKS
 from milestones.spec import Answer, Answers, Call, Files, Verdict
 from solutions.draft import Draft, Source
-from solutions.exam import generators, public_runs, reference, write_questions
-from solutions.lesson import ROOT
+from solutions.exam import (
+    generators,
+    named_mistakes,
+    public_runs,
+    reference,
+    write_questions,
+)
+from solutions.lesson import ROOT, answer_all
 from solutions.m2_kv_bytes.oracle import draw
+from solutions.m2_kv_bytes.rungs import FAMILIES
 
 SEEDS = range(20)
 CONFIGS = ROOT.parent / "shared" / "configs"
-SIZED = ("plain", "spelled", "windowed", "latent")
+CORE = ("plain", "spelled", "windowed", "latent")
+SIZED = (*CORE, *RUNGS)
 JUNK: tuple[Any, ...] = (
     *(None, True, False, "3", "", [], [3], {}, {"bytes": 3}, -1, -0.5),
     *(float("nan"), float("inf"), 1e308, 2**1000, -(2**1000)),
@@ -137,18 +148,43 @@ def by_brute_force(config: Config, context_len: int, batch_size: int, kv_bits: i
         heads = 1
     head = one_of(keys.HEAD_SIZE) or one_of(keys.WIDTH) // query_heads
     in_force = part.get("sliding_window") and part.get("use_sliding_window", True)
-    bits = 0
-    for layer in range(one_of(keys.LAYERS)):
+    bits, layers = 0, one_of(keys.LAYERS)
+    for layer in range(layers):
         plan = part.get("layer_types")
         kind = plan[layer] if plan else ("sliding_attention" if in_force else "attention")
+        if not plan:
+            kind = other_plan(part, layer) or kind
         held = {"sliding_attention": min(context_len, part.get("sliding_window") or context_len)}
         held |= {"full_attention": context_len, "attention": context_len}
+        held |= {"chunked_attention": min(context_len, part.get("attention_chunk_size") or 0)}
+        if layer >= layers - (part.get("num_kv_shared_layers") or 0):
+            continue
+        if part.get("block_configs"):
+            group = part["block_configs"][layer]["attention"]["n_heads_in_group"]
+            heads = query_heads // group if group else 0
         stored = 2 * heads * head
         if part.get("kv_lora_rank"):
             stored = part["kv_lora_rank"] + part["qk_rope_head_dim"]
         for _ in range(batch_size):
             bits += held.get(kind, 0) * stored * kv_bits
     return bits // 8
+
+
+def other_plan(part: Config, layer: int) -> str:
+    """Say what a layer is by a plan of the bonus table; nothing where there is none."""
+    place = layer + 1  # counted from 1, unlike in the lesson
+    if every := part.get("full_attention_interval"):
+        return "full_attention" if place / every == place // every else "linear_attention"
+    if every := part.get("sliding_window_pattern"):
+        return "full_attention" if place / every == place // every else "sliding_attention"
+    if period := part.get("attn_layer_period"):
+        attending = range(part["attn_layer_offset"], part["num_hidden_layers"], period)
+        return "full_attention" if layer in attending else "mamba"
+    if signs := part.get("hybrid_override_pattern"):
+        return {"*": "full_attention"}.get(signs[layer], "mamba")
+    if part.get("attention_chunk_size"):
+        return ("full_attention", "chunked_attention")[part["no_rope_layers"][layer]]
+    return ""
 
 
 def test_the_oracle_agrees_with_a_sum_over_layers(draft: Draft) -> None:
@@ -176,7 +212,7 @@ def test_every_topic_varies_batch_bits_and_context(draft: Draft) -> None:
     for topic in SIZED:
         questions = asked(draft, topic)
         assert all(q["batch_size"] > 1 for q in questions)
-        assert {q["kv_bits"] for q in questions} == {8, 16}
+        assert {q["kv_bits"] for q in questions} == {8, 16}, topic
         assert len({q["batch_size"] for q in questions}) >= 3
         assert len({q["context_len"] for q in questions}) >= 3
 
@@ -253,7 +289,28 @@ RULES: Mapping[str, Rule] = {
     "layer_types decides over a plan": lambda c: (
         c.get("layer_types") and c.get("sliding_window_pattern")
     ),
-    "layer_types makes a type readable": lambda c: c.get("model_type") in keys.PLAN_IN_CODE,
+    "layer_types makes a type readable": lambda c: (
+        c.get("layer_types") and c.get("model_type") in keys.PLAN_IN_CODE
+    ),
+    "the file around a text_config has keys too": lambda c: (
+        "text_config" in c and "hidden_size" in c
+    ),
+    "positions below the context": lambda c: c.get("n_positions"),
+    **{f"bonus: {k}": has(k) for k in (*keys.BONUS_PLANS, *keys.BONUS_CACHES)},
+    "bonus: chunks by layer_types": lists("chunked_attention"),
+    "bonus: offset": lambda c: c.get("attn_layer_offset"),
+    **{
+        f"bonus: {sign} in a pattern": lambda c, sign=sign: (
+            sign in c.get("hybrid_override_pattern", "")
+        )
+        for sign in "*ME-"
+    },
+    **{
+        f"bonus: {what}": lambda c, what=what: any(
+            block["attention"][what] for block in c.get("block_configs") or ()
+        )
+        for what in ("n_heads_in_group", "no_op", "replace_with_linear")
+    },
 }
 
 
@@ -261,6 +318,83 @@ def test_every_rule_of_the_handout_is_asked(draft: Draft) -> None:
     configs = [q["config"] for topic in SIZED for q in asked(draft, topic)]
     unasked = [rule for rule, holds in RULES.items() if not any(map(holds, configs))]
     assert not unasked
+
+
+def test_the_released_figures_are_asked_once_of_each_family(draft: Draft) -> None:
+    asked_layers = {
+        (inner(q["config"])["model_type"], inner(q["config"])["num_hidden_layers"])
+        for rung in RUNGS
+        for q in asked(draft, rung)
+    }
+    for family, facts in FAMILIES.items():
+        assert (family, facts["layers"]) in asked_layers
+        assert facts["model"]
+        assert facts["source"]
+
+
+def test_no_question_of_the_core_needs_a_key_that_earns_a_bonus(draft: Draft) -> None:
+    """Whoever refuses those keys keeps every point of the core."""
+    earning = {*keys.BONUS_PLANS, *keys.BONUS_CACHES}
+    for topic in (*CORE, "refused"):
+        for question in asked(draft, topic):
+            config = inner(question["config"])
+            there = {key for key in earning if config.get(key)}
+            assert not there or (config.get("layer_types") and there <= {"sliding_window_pattern"})
+
+
+def test_whoever_stops_at_the_core_has_its_fifteen_points(tmp_path: Path) -> None:
+    write_questions(tmp_path, (12).to_bytes(32, "big"), 0, slugs=(MILESTONE.slug,))
+    (core_only,) = (m for m in named_mistakes(MILESTONE.slug) if m.name == "core_only")
+    calls = MILESTONE.calls(Files(tmp_path / "questions"))
+    with reference(MILESTONE.slug).with_edits(core_only.edits) as namespace:
+        answers = Answers(answer_all(namespace, calls, tmp_path / "questions", MILESTONE.slug))
+    reports = judge(MILESTONE, answers, Files(tmp_path / "truth"), (), public=True)
+    report = MilestoneReport(MILESTONE.slug, "", "", reports)
+    assert (report.points, report.points_max) == (15, 15)
+    assert (report.bonus, report.bonus_max) == (0, 3)
+
+
+BASE: Config = {"num_hidden_layers": 8, "num_attention_heads": 8, "hidden_size": 1_024}
+
+
+@pytest.mark.parametrize(
+    ("more", "key"),
+    [
+        ({"full_attention_interval": 4, "attn_layer_period": 4}, "full_attention_interval"),
+        ({"sliding_window_pattern": "LLLG", "sliding_window": 512}, "sliding_window_pattern"),
+        ({"sliding_window_pattern": 4}, "sliding_window"),
+        ({"attn_layer_period": 4}, "attn_layer_offset"),
+        ({"hybrid_override_pattern": "M-M*M-Q*"}, "hybrid_override_pattern"),
+        ({"hybrid_override_pattern": "M-M*"}, "layer_types"),
+        ({"attention_chunk_size": 512}, "attention_chunk_size"),
+        ({"no_rope_layers": [1, 0] * 4}, "no_rope_layers"),
+        ({"attention_chunk_size": 512, "no_rope_layers": [1, 0]}, "layer_types"),
+        ({"layer_types": ["chunked_attention"] * 8}, "attention_chunk_size"),
+        ({"num_kv_shared_layers": 8}, "num_kv_shared_layers"),
+        ({"block_configs": [{"attention": {"n_heads_in_group": 4}}]}, "block_configs"),
+        ({"block_configs": [{"attention": {"n_heads_in_group": None}}] * 8}, "block_configs"),
+        (
+            {"block_configs": [{"attention": {"n_heads_in_group": 4, "window_length": 9}}] * 8},
+            "block_configs",
+        ),
+    ],
+)
+def test_the_reference_refuses_a_rung_that_says_too_little_or_too_much(
+    more: Config, key: str
+) -> None:
+    with pytest.raises(ValueError, match=rf"\b{key}\b"):
+        from_config(BASE | more, 4_096, 1, 16)
+
+
+def test_an_offset_of_zero_is_an_offset() -> None:
+    config = BASE | {"attn_layer_period": 4, "attn_layer_offset": 0}
+    assert from_config(config, 100, 1, 16) == 2 * 100 * 2 * 1_024 * 2
+
+
+def test_the_worked_example_of_the_handout_is_right() -> None:
+    handout = (ROOT / "milestones/m2_kv_bytes/handout.md").read_text(encoding="utf-8")
+    example = json.loads(handout.partition("```json\n")[2].partition("```")[0])
+    assert f"{from_config(example, 8_192, 2, 16):,} bytes" in handout
 
 
 def test_every_refusal_of_the_handout_is_asked(draft: Draft) -> None:
@@ -298,13 +432,15 @@ def test_the_handout_and_the_notebook_name_the_same_keys() -> None:
     assert given["LAYER_PLANS"] == keys.LAYER_PLANS
     assert given["OTHER_CACHES"] == keys.OTHER_CACHES
     assert given["PLAN_IN_CODE"] == keys.PLAN_IN_CODE
+    assert given["BONUS_PLANS"] == keys.BONUS_PLANS
+    assert given["BONUS_CACHES"] == keys.BONUS_CACHES
 
 
 # ---------------------------------------------------------------- judging
 
 
 def test_right_answers_earn_every_point(exam: Exam) -> None:
-    assert MILESTONE.points == 15
+    assert (MILESTONE.points, MILESTONE.bonus) == (15, 3)
     assert all(verdict.passed for verdict in exam.judged(exam.right).values())
 
 
@@ -355,4 +491,4 @@ def test_no_released_config_is_sized_wrongly() -> None:
         else:
             wrong.append((row["config"], row["context_len"], size))
     assert not wrong
-    assert right >= 194
+    assert right >= 213
