@@ -17,6 +17,7 @@ from grader.trouble import Trouble, problem
 from grader.wire import MalformedError, unpack
 from milestones.spec import Answer, Call, Problem
 
+UNWRITTEN = ("missing", "unwritten")  # kinds of trouble
 CPU_TICK_S = 0.02  # as in a room: what a clock of CPU time may be off by
 
 
@@ -26,9 +27,13 @@ class StoppedError(Exception):
 
 @dataclass(frozen=True)
 class Asked:
-    """The answers by call id, what the functions printed, and how long they were at it."""
+    """The answers by call id, what the functions printed, and how long they were at it.
+
+    `unwritten` are the calls of functions that are not there yet, or are as the course gave them.
+    """
 
     answers: dict[str, Answer]
+    unwritten: frozenset[str]
     printed: str
     n_printed: int
     own_s: float
@@ -49,13 +54,16 @@ def ask_all(
     """
     desk = Desk(shelf, escaping=(KeyboardInterrupt,), read=read)
     answers: dict[str, Answer] = {}
+    unwritten: set[str] = set()
     names = dict.fromkeys(call.function for call in calls)
     started = time.perf_counter()
     with _Interrupts() as interrupts, untouched(namespace, names) as printed:
         for number, call in enumerate(calls, start=1):
             try:
                 with interrupts.welcome():
-                    answers[call.id] = _ask(desk, namespace, call)
+                    answers[call.id], kind = _ask(desk, namespace, call)
+                if kind in UNWRITTEN:
+                    unwritten.add(call.id)
             except KeyboardInterrupt:
                 interrupts.seen = True
             if interrupts.seen:
@@ -64,22 +72,23 @@ def ask_all(
                     f"`{call.function}` was being asked (question {number} of {len(calls)}, after "
                     f"{seconds:,.1f} s)"
                 )
-        return Asked(answers, printed.text, printed.n_characters, time.perf_counter() - started)
+        own_s = time.perf_counter() - started
+        return Asked(answers, frozenset(unwritten), printed.text, printed.n_characters, own_s)
 
 
-def _ask(desk: Desk, namespace: MutableMapping[str, Any], call: Call) -> Answer:
+def _ask(desk: Desk, namespace: MutableMapping[str, Any], call: Call) -> tuple[Answer, str]:
+    """Return the answer, and the kind of trouble met in its place."""
     before = time.process_time()
     packed = desk.ask(namespace, call)
     used = time.process_time() - before
     in_time = call.cpu_s is None or used <= call.cpu_s + CPU_TICK_S
     if isinstance(packed, Trouble):
-        return Answer(call, problem=problem(call, packed), in_time=in_time)
+        return Answer(call, problem=problem(call, packed), in_time=in_time), packed.kind
     try:
-        return Answer(call, unpack(*packed), in_time=in_time)
+        return Answer(call, unpack(*packed), in_time=in_time), ""
     except MalformedError as error:
-        return Answer(
-            call, problem=Problem(f"an answer of `{call.function}` is {error}"), in_time=in_time
-        )
+        malformed = Problem(f"an answer of `{call.function}` is {error}")
+        return Answer(call, problem=malformed, in_time=in_time), ""
 
 
 class _Interrupts:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import MutableMapping
+from collections.abc import MutableMapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from grader.live.report import LiveReport
 from grader.notebook import Notebook, read_notebook
 from grader.paths import course_folder
 from grader.places import Places
-from grader.report import CheckReport, MilestoneReport
+from grader.report import CheckReport, MilestoneReport, Outcome
 from grader.split import Split, open_split, read_manifest
 from milestones.spec import Answers, Milestone
 
@@ -96,6 +96,7 @@ def check_live(subject: Subject, history: History, reading: Reading) -> LiveRepo
         asked.n_printed,
         notes,
         compared,
+        _unwritten(milestone, checks, asked),
     )
 
 
@@ -122,6 +123,17 @@ def _judged(subject: Subject, asked: Asked) -> tuple[CheckReport, ...]:
         return judge(milestone, answers, split.truth, mistakes, public=split.public)
     except Exception as error:  # the split is ours, so is the fault
         return all_broken(milestone, f"The grader failed ({type(error).__name__}: {error}).")
+
+
+def _unwritten(milestone: Milestone, checks: Sequence[CheckReport], asked: Asked) -> dict[str, str]:
+    """Return the checks that wait for a function to be written, and its name."""
+    found = {}
+    for check, report in zip(milestone.checks, checks, strict=True):
+        under = [a for a in asked.answers.values() if a.call.topic in check.topics]
+        calls = [answer.call for answer in under if answer.call.id in asked.unwritten]
+        if calls and report.outcome is Outcome.FAILED:
+            found[check.name] = calls[0].function
+    return found
 
 
 def _notes(subject: Subject, history: History) -> tuple[tuple[Note, ...], bool]:

@@ -7,6 +7,7 @@ they are saved, for the names that the asked functions build on. Pure.
 from __future__ import annotations
 
 import builtins
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -15,6 +16,8 @@ from grader.live.definitions import CellCode, Definition
 
 AnyCell = TypeVar("AnyCell", "SavedCell", "RunCell")
 MAX_NAMES = 5
+DEFINES = re.compile(r"^((?:async )?def \w+|class \w+)\(.*")
+UNWRITTEN = "raise NotImplementedError"  # the body of an exercise as the course gives it
 MAX_START = 48  # characters of a cell's first line that tell it from others
 
 
@@ -33,11 +36,16 @@ class SavedCell:
 
 @dataclass(frozen=True)
 class RunCell:
-    """A cell as it was run, with the number that stands beside it; `at` is in Unix seconds."""
+    """A cell as it was run, with the number that stands beside it.
+
+    It started no earlier than `after` and no later than `before` (Unix seconds): of a cell that
+    ran before anyone took the time, no more is known.
+    """
 
     number: int
     code: CellCode
-    at: float | None = None
+    after: float
+    before: float
 
 
 @dataclass(frozen=True)
@@ -52,6 +60,7 @@ class Note:
 def first_line(source: str) -> str:
     """Return how a cell starts."""
     line = next((line.strip() for line in source.splitlines() if line.strip()), "")
+    line = DEFINES.sub(r"\1(…)", line)
     return line if len(line) <= MAX_START else f"{line[: MAX_START - 1]}…"
 
 
@@ -109,7 +118,9 @@ class _Compared:
     def not_run(self, name: str) -> Note | None:
         """Return a note on an asked name that only the file has."""
         saved = self._in_file(name)
-        if not saved or self._live(name):  # what was run and is gone was deleted on purpose
+        if not saved or UNWRITTEN in saved[-1][0].source:
+            return None
+        if self._live(name):  # what was run and is gone was deleted on purpose
             return None
         text = f"`{name}` is not defined in this kernel yet: run {saved[-1][0]}."
         return Note("not_run", name, text)
@@ -144,12 +155,12 @@ class _Compared:
     def _differs(self, name: str, ran: RunCell, cell: SavedCell) -> Note:
         if self._is_newer_than_file(ran):
             return Note("unsaved", name, "")  # told for all such names at once
-        return Note(
-            "edited",
-            name,
-            f"`{name}` in this kernel is not the one of the saved notebook: {cell} was changed "
-            "after it was run. Run it again.",
-        )
+        other = f"`{name}` in this kernel is not the one of the saved notebook"
+        if self._saved_at is not None and ran.before <= self._saved_at:
+            text = f"{other}: {cell} was changed after it was run. Run it again."
+        else:
+            text = f"{other}. Save it (Ctrl-S), or if you changed {cell} since, run that again."
+        return Note("edited", name, text)
 
     def _order(
         self,
@@ -221,7 +232,7 @@ class _Compared:
         return list(found)
 
     def _is_newer_than_file(self, ran: RunCell) -> bool:
-        return ran.at is not None and self._saved_at is not None and ran.at > self._saved_at
+        return self._saved_at is not None and ran.after > self._saved_at
 
 
 def _of(name: str, cells: Sequence[AnyCell]) -> Iterator[tuple[AnyCell, Definition]]:

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from grader.live.definitions import definitions_of
 from grader.live.drift import RunCell, SavedCell
 from grader.notebook import Cell, Notebook
@@ -22,7 +24,8 @@ class History:
         """`shell` is IPython's."""
         self._shell = shell
         self._times: dict[int, float] = {}
-        self._started = time.time()
+        self._kernel_started = psutil.Process().create_time()
+        self._noting_since = self._started = time.time()
         shell.events.register("pre_run_cell", self._note_start)
         shell.events.register("post_run_cell", self._note_number)
 
@@ -36,11 +39,13 @@ class History:
     def run_cells(self) -> list[RunCell]:
         """Return every cell that was run, in that order, the one that runs now included."""
         sources = self._shell.history_manager.input_hist_parsed
-        return [
-            RunCell(number, definitions_of(source), self._times.get(number))
-            for number, source in enumerate(sources)
-            if number
-        ]
+        found = []
+        for number, source in enumerate(sources):
+            at = self._times.get(number)
+            after, before = (self._kernel_started, self._noting_since) if at is None else (at, at)
+            if number:
+                found.append(RunCell(number, definitions_of(source), after, before))
+        return found
 
     def as_notebook(self) -> Notebook:
         """Return the cells that were run as a notebook, in the order they were run."""

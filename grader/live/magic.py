@@ -6,6 +6,7 @@ from typing import Any
 
 from IPython import display as ipython_display
 from IPython.core import magic_arguments
+from IPython.core.error import UsageError
 
 from grader.errors import BadInputError
 from grader.live.asking import StoppedError
@@ -13,6 +14,7 @@ from grader.live.check import Reading, check_live, subject_of, with_fresh_run
 from grader.live.history import History
 from grader.live.show import Shown, Told, make_ready
 
+USAGE = "type `%check`, `%check 2` or `%check --fresh`"
 AS_BEFORE = "Your variables are as they were."
 # IPython ships partial types.
 display: Any = ipython_display.display
@@ -51,9 +53,11 @@ class LiveCheck:
         `%check` finds the milestone by the notebook, `%check 2` names it. `%check --fresh` runs
         the notebook from a fresh kernel as well, and says what ends otherwise there.
         """
-        wanted = self._parser.parse_argstring(line)
         try:
+            wanted = self._parser.parse_argstring(line)
             self._check(wanted.milestone, fresh=wanted.fresh)
+        except UsageError as error:
+            display(Told(f"{error}; {USAGE}."))
         except BadInputError as error:
             display(Told(f"{error}."))
         except StoppedError as error:

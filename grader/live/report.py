@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from grader.live.drift import Note
@@ -23,7 +24,8 @@ class LiveReport:
     """One check of a live notebook.
 
     `own_s` are the seconds spent on the student's functions. `compared` tells whether the saved
-    file was found and compared with the kernel, which gave the `notes`.
+    file was found and compared with the kernel, which gave the `notes`. `unwritten` are the checks
+    that fail for want of a function, and its name.
     """
 
     report: MilestoneReport
@@ -34,6 +36,7 @@ class LiveReport:
     n_printed: int
     notes: tuple[Note, ...]
     compared: bool
+    unwritten: Mapping[str, str]
     fresh: Fresh | None = None
 
     @property

@@ -61,13 +61,20 @@ class Shown:
             str(outcome).lower(): [c for c in report.checks if c.outcome is outcome]
             for outcome in Outcome
         }
+        wrong = [c for c in outcomes["failed"] if c.name not in live.unwritten]
         return part(
             "live.html",
             live=live,
             report=report,
             outcomes=outcomes,
-            failed=_by_hint(outcomes["failed"]),
-            words={str(outcome).lower(): word for outcome, word in WORDS.items()},
+            failed=_by_hint(wrong),
+            n_failed=len(wrong),
+            unwritten=[c for c in outcomes["failed"] if c.name in live.unwritten],
+            to_write=list(dict.fromkeys(live.unwritten.values())),
+            words={
+                **{str(outcome).lower(): word for outcome, word in WORDS.items()},
+                "unwritten": ("○", "to write"),
+            },
             points=shown_points(report.points),
             points_max=shown_points(report.points_max),
             points_of=lambda check: (
@@ -106,10 +113,11 @@ class Told:
     sentence: str
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        return {
-            "text/html": part("told.html", sentence=self.sentence),
-            "text/plain": f"%check: {self.sentence}",
-        }
+        return {"text/html": self.as_html(), "text/plain": f"%check: {self.sentence}"}
+
+    def as_html(self) -> str:
+        """Return it as HTML whose style is inline."""
+        return part("told.html", sentence=self.sentence)
 
 
 def _by_hint(checks: list[CheckReport]) -> list[tuple[CheckReport, ...]]:

@@ -31,6 +31,13 @@ class LiveNotebook:
         self.path = path
         self.history = History(self.shell)
 
+    @classmethod
+    def of(cls, other: LiveNotebook) -> LiveNotebook:
+        """Return the same notebook, from now on looked at anew."""
+        same = cls.__new__(cls)
+        same.shell, same.path, same.history = other.shell, other.path, History(other.shell)
+        return same
+
     def run(self, *cells: str) -> None:
         """Run cells; none may raise."""
         for cell in cells:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import psutil
 import pytest
 
 from grader.live.definitions import definitions_of
@@ -117,9 +118,28 @@ def test_a_name_defined_only_further_down_is_told(notebook: LiveNotebook) -> Non
 
 def test_a_function_that_only_the_file_defines_is_told(notebook: LiveNotebook) -> None:
     cell = "def kv_bytes_for_runs(runs):\n    return []"
+    blank = "def kv_bytes_from_config(config):\n    raise NotImplementedError('yours to write')"
     notebook.run(PLAIN)
-    notebook.save(PLAIN, cell)
+    notebook.save(PLAIN, cell, blank)
     assert notes(notebook) == [("not_run", "kv_bytes_for_runs")]
+
+
+def test_a_file_older_than_the_kernel_is_unsaved_whenever_its_cells_were_run(
+    notebook: LiveNotebook,
+) -> None:
+    notebook.save(WRONG, at=SAVED_LONG_AGO)
+    notebook.run(PLAIN)
+    later = LiveNotebook.of(notebook)  # `%load_ext grader` after the cells were run
+    assert notes(later) == [("unsaved", "kv_bytes_per_token")]
+
+
+def test_where_no_time_is_known_both_ways_out_are_told(notebook: LiveNotebook) -> None:
+    notebook.run(PLAIN)
+    later = LiveNotebook.of(notebook)
+    notebook.save(WRONG, at=psutil.Process().create_time() + 0.001)
+    (note,) = later.check().notes
+    assert note.kind == "edited"
+    assert "Save it (Ctrl-S), or if you changed the cell `def kv_bytes_per_token(…)`" in note.text
 
 
 @pytest.mark.parametrize(
