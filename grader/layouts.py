@@ -147,7 +147,7 @@ def _top_file(entry: Path) -> Iterator[tuple[str, Member | None]]:
     elif is_archive(name):
         owner = _owner(stem_of_archive(name))
         yield owner, None
-        for member in _opened(entry, PurePosixPath()):
+        for member in _opened(entry, PurePosixPath(name)):
             yield owner, member
 
 

@@ -46,11 +46,6 @@ def contents(folder: Path) -> dict[str, dict[str, str]]:
     return found
 
 
-def contents_or_faults(folder: Path) -> set[str]:
-    """Who handed in anything, if only what cannot be read."""
-    return {one.student for one in find_hand_ins(folder, SLUGS) if not one.missing}
-
-
 def hand_in(folder: Path, student: str, slug: str) -> HandIn:
     (one,) = [
         one for one in find_hand_ins(folder, SLUGS) if (one.student, one.slug) == (student, slug)
@@ -151,8 +146,17 @@ def test_dots_in_the_name_of_a_zip_are_the_students(tmp_path: Path) -> None:
     for name in ("ann.lee", "ann.ott"):
         write_zip(tmp_path / f"{name}.zip", {f"{M2}.ipynb": name})
     assert contents(tmp_path) == {"ann.lee": {M2: "ann.lee"}, "ann.ott": {M2: "ann.ott"}}
-    write(tmp_path / "bo.lee.tar.gz", "an archive of another kind")
-    assert "bo.lee" in contents_or_faults(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["bo.lee.zip", "bo.lee.tar.gz", "bo.lee.rar"])
+def test_a_students_archive_that_cannot_be_read_is_told_and_is_not_nothing(
+    name: str, tmp_path: Path
+) -> None:
+    write(tmp_path / name, "no archive")
+    one = hand_in(tmp_path, "bo.lee", M2)
+    assert not one.missing
+    with pytest.raises(BadInputError, match=name):
+        one.read()
 
 
 @pytest.mark.parametrize(
