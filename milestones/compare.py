@@ -52,6 +52,9 @@ def shown(number: float) -> str:
     return f"{number:,.6g}"
 
 
+FEW = 2  # a whole number as near as this is told by the difference
+
+
 def how_far(value: float, expected: float, unit: str = "") -> str:
     """Say how far a number is from the expected one, as a factor where that reads better."""
     unit = f" {_of_one(unit) if value == 1 else unit}" if unit else ""
@@ -60,7 +63,8 @@ def how_far(value: float, expected: float, unit: str = "") -> str:
     if expected == 0 or value == 0:
         return f"{shown(value)}{unit} where {shown(expected)} was expected"
     ratio = value / expected
-    if abs(ratio - 1) < 1e-4:  # a percentage would read 0.00
+    few = value == int(value) and expected == int(expected) and abs(value - expected) <= FEW
+    if few or abs(ratio - 1) < 1e-4:  # a percentage would read 0.00
         return f"{shown(value)}{unit}, off by {shown(value - expected)}"
     if 0.8 < ratio < 1.25:
         return f"{shown(value)}{unit}, {abs(ratio - 1):.2%} too {'high' if ratio > 1 else 'low'}"

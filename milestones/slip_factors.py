@@ -148,7 +148,7 @@ def _ones(compared: Compared) -> Iterator[Factor]:
             f"the right value divided by {name}",
             f"Is `{name}` missing, or divided by once too often?",
         )
-        if name.endswith("_bits"):
+        if name.endswith("_bits") and np.ptp(q) > 0:
             for bits in BITS:
                 yield Factor(
                     bits / q,

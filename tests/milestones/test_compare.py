@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from milestones.compare import array_agrees, how_far, kind_of, numbers_agree, shown
+from milestones.compare import array_agrees, how_far, kind_of, named, numbers_agree, shown
 from milestones.spec import Answer, Call
 
 CALL = Call("size/0", "size", {"n": 3})
@@ -20,6 +20,11 @@ CALL = Call("size/0", "size", {"n": 3})
         (2_621_440, 327_680, "2,621,440, which is 8 times the right value"),
         (351_844, 327_680, "351,844, 7.37% too high"),
         (327_681, 327_680, "327,681, off by 1"),
+        (4, 3, "4, off by 1"),
+        (4.5, 3, "4.5, which is 1.5 times the right value"),
+        (205, 206, "205, off by -1"),
+        (10, 327_680, "10, 32,768 times too small"),
+        (2_359_296_000, 655_360, "2,359,296,000, which is 3,600 times the right value"),
         (0, 3, "0 where 3 was expected"),
         (1, 0, "1 where 0 was expected"),
         (-3, 3, "-3, which is -1 times the right value"),
@@ -73,3 +78,22 @@ def test_an_array_that_differs_is_told_by_its_first_wrong_place() -> None:
     for other in (right[:2], np.full_like(right, np.nan), -right):
         assert not array_agrees(Answer(CALL, other), right, rel=1e-9).passed
     assert array_agrees(Answer(CALL, right * (1 + 1e-12)), right, rel=1e-9).passed
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        (6, "6 requests, which is 2 times the right value"),
+        (1, "1 request, off by -2"),
+        (0, "0 requests where 3 was expected"),
+        (math.nan, "nan where 3 requests was expected"),
+    ],
+)
+def test_what_came_back_is_told_in_its_unit(value: float, told: str) -> None:
+    assert how_far(value, 3, "requests") == told
+
+
+def test_a_question_too_long_to_be_shown_is_told_by_its_name() -> None:
+    long = Call("plain/7", "size", {"config": {f"key_{i}": i for i in range(20)}})
+    assert named(long).endswith("..., ), question plain/7".replace(", )", ")"))
+    assert named(CALL) == "size(n=3)"
