@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from solutions.capacity.caches import CrossCache, StateCache
+from solutions.capacity.caches import CrossCache, HeadsCache, StateCache
 from solutions.capacity.engine import VERSION
 from solutions.capacity.fit import GB, MEMORY_FRACTION, Fit
 from solutions.capacity.gpus import Gpu
@@ -66,6 +66,17 @@ def as_text(size: CacheSize) -> str:
     return "\n".join(lines)
 
 
+def _copied(size: CacheSize) -> str:
+    """Say what a tensor-parallel group keeps more than once."""
+    if "latent" in size.layers or "compressed" in size.layers:
+        return "every GPU keeps the latents, which belong to all heads"
+    heads = [c.n_kv_heads for c in size.plan.caches if isinstance(c, HeadsCache | CrossCache)]
+    if heads and min(heads) < size.engine.tp:
+        many = "the one KV head is" if min(heads) == 1 else f"{min(heads)} KV heads are"
+        return f"{many} copied until each GPU has one"
+    return "KV heads are shared out evenly"
+
+
 def _kept(layer: Layer, size: CacheSize) -> int:
     """Return what one layer keeps, growing and constant, before blocks."""
     states = [cache for cache in layer.caches if isinstance(cache, StateCache)]
@@ -79,8 +90,10 @@ def _kept(layer: Layer, size: CacheSize) -> int:
 
 def _figures(size: CacheSize) -> Iterable[tuple[str, str]]:
     engine = size.engine
-    yield "grows with the context", amount(size.kv_bytes)
-    yield "the next token adds", amount(size.kv_bytes_per_token)
+    together = "the layers above together, before whole blocks and copies"
+    yield "grows with the context", f"{amount(size.kv_bytes)}: {together}"
+    still = "in the layers that still grow at this context"
+    yield "the next token adds", f"{amount(size.kv_bytes_per_token)}: {still}"
     if "state" in size.layers:
         yield "constant state", f"{amount(size.state_bytes)}, all of it in 16 bits"
         yield "", f"{amount(size.state_bytes_fp32)}, recurrent part in float32"
@@ -89,12 +102,12 @@ def _figures(size: CacheSize) -> Iterable[tuple[str, str]]:
         told = f"{amount(size.cross_bytes)} for {size.encoder_len:,} encoder tokens"
         yield "cross attention", told
     copies = f" on each of {engine.tp} GPUs" if engine.tp > 1 else ""
-    yield (
-        f"{VERSION} sets aside",
-        f"{amount(size.allocated_bytes_per_gpu)}{copies}, in whole blocks of {engine.block_size}",
-    )
+    blocks = f"whole blocks of {engine.block_size} tokens"
+    if size.layers.get("sliding"):
+        blocks += ", and one more for a window that begins inside one"
+    yield f"{VERSION} sets aside", f"{amount(size.allocated_bytes_per_gpu)}{copies}: {blocks}"
     if engine.tp > 1:
-        yield "", f"{amount(size.allocated_bytes)} on all of them: heads and latents may be copies"
+        yield "", f"{amount(size.allocated_bytes)} on all of them: {_copied(size)}"
     if size.batch_size > 1:
         yield f"a batch of {size.batch_size:,}", f"{amount(size.batch_kv_bytes)} kept"
         yield "", f"{amount(size.batch_allocated_bytes)} set aside"
