@@ -26,6 +26,7 @@ EXIT_INTERRUPTED = 130  # what a shell reports for a command that Ctrl-C ended
 ELSEWHERE = {
     "check": "grader.check_cli:check",
     "class": "grader.class_cli:class_command",
+    "completion": "grader.completion_cli:completion",
     "gradebook": "grader.gradebook_cli:gradebook",
     "pack": "grader.pack_cli:pack_command",
     "status": "grader.status_cli:status",
@@ -113,7 +114,7 @@ def main() -> None:
             stream.reconfigure(errors="backslashreplace")
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends as Ctrl-C does
     try:
-        sys.exit(cli.main(standalone_mode=False))
+        sys.exit(cli.main(prog_name="grader", standalone_mode=False))
     except click.ClickException as error:
         error.show()
         sys.exit(EXIT_BAD_INPUT)
