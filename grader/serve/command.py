@@ -41,7 +41,7 @@ def serve(
     """
     data = course_folder() / "data"
     catalog = read_catalog(data)
-    with _listening(host, port) as listener:
+    with listening(host, port) as listener:
         address = _shown(host, listener.getsockname()[1])
         click.echo(f"Running the cells of {notebook.name} ...")
         planner, turns = Planner(notebook, data), Turns()
@@ -99,7 +99,12 @@ def server_of(app: Gate, planner: Planner) -> uvicorn.Server:
     return _Server(config, planner)
 
 
-def _listening(host: str, port: int) -> socket.socket:
+def listening(host: str, port: int) -> socket.socket:
+    """Return a socket that listens; on port 0, at one that is free.
+
+    Raises:
+        BadInputError: the address is not to be had.
+    """
     try:
         family, kind, proto, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE

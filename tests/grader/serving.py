@@ -15,7 +15,7 @@ import httpx
 
 from grader.serve.app import make_app
 from grader.serve.catalog import read_catalog
-from grader.serve.command import server_of
+from grader.serve.command import listening, server_of
 from grader.serve.gate import Gate
 from grader.serve.planner import CALLS, Planner
 from grader.serve.turns import Turns
@@ -67,17 +67,19 @@ def plan(workload):
         for n in range(1, held + 1):
             if ms(n) <= workload["max_step_ms"]:
                 n_gpus = max(1, math.ceil(demand * ms(n) / (1000 * n)))
-                one = (n_gpus * gpu["usd_per_hour"], gpu["gpu"], n, n_gpus, ms(n), held)
+                wall = "latency" if ms(n + 1) > workload["max_step_ms"] else "load"
+                wall = "memory" if n == held else wall
+                one = (n_gpus * gpu["usd_per_hour"], gpu["gpu"], n, n_gpus, ms(n), wall)
                 best = one if best is None or one < best else best
     if best is None:
         return {"gpu": None, "reason": "nothing on offer holds a request"}
-    usd, name, n, n_gpus, step, held = best
+    usd, name, n, n_gpus, step, wall = best
     if load == 8:
         n += 1000
     return {
         "gpu": name, "requests_per_gpu": n, "n_gpus": n_gpus, "decode_step_ms": step,
         "fleet_usd_per_hour": usd, "usd_per_million_tokens": usd / (demand * 3600 / 1e6),
-        "limited_by": "memory" if n >= held else "latency",
+        "limited_by": wall,
     }
 """
 
@@ -113,7 +115,7 @@ def gated(planner: Any, turns: Turns, notebook: str = "m7_planner.ipynb") -> Gat
 def served(notebook: Path, **changes: Any) -> Iterator[str]:
     """Serve a notebook in this process; yield the address."""
     planner, turns = Planner(notebook, DATA, changes.pop("calls", CALLS)), Turns(**changes)
-    with socket.create_server(("127.0.0.1", 0)) as listener:
+    with listening("127.0.0.1", 0) as listener:
         server = server_of(gated(planner, turns), planner)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
