@@ -55,6 +55,8 @@ def read_plan(config: Mapping[str, Any]) -> CachePlan:
 
 
 def _ordinary(reader: Reader) -> CachePlan:
+    if reader.given("use_bidirectional_attention") in (True, "all"):
+        reader.refuse(["use_bidirectional_attention"], "on: an encoder keeps nothing between steps")
     plan = layer_plan(reader)
     parts = _Parts(reader, plan)
     owners = shared_with(reader, plan.kinds)

@@ -137,6 +137,10 @@ CONTRADICTIONS: dict[str, tuple[Config, set[str]]] = {
         {"compress_ratios"},
     ),
     "an unknown architecture": (PLAIN | {"model_type": "llama9"}, {"model_type"}),
+    "a decoder that looks ahead": (
+        PLAIN | {"model_type": "gemma3_text", "use_bidirectional_attention": True},
+        {"use_bidirectional_attention"},
+    ),
     "an encoder": (PLAIN | {"model_type": "bert"}, {"model_type"}),
 }
 

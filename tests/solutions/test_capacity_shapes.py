@@ -105,6 +105,19 @@ def test_gemma_4_full_layers_have_their_own_heads() -> None:
     assert far(text | {"attention_k_eq_v": False}) == 2 * 4 * 512 * 2
 
 
+def test_a_class_default_is_taken_where_the_file_has_no_such_key_and_a_null_switches_it_off() -> (
+    None
+):
+    mistral = llama(2, 8, 8, 512, model_type="mistral")
+    assert read_plan(mistral).counts == {"sliding": 2}, "MistralConfig has a window of 4,096"
+    assert read_plan(mistral | {"sliding_window": None}).counts == {"full": 2}
+    del mistral["num_key_value_heads"]
+    assert far(mistral | {"sliding_window": None}) == 2 * 2 * 8 * 64 * 2
+    dbrx = {"model_type": "dbrx", "d_model": 512, "n_heads": 8, "n_layers": 2}
+    assert far(dbrx) == 2 * 2 * 1 * 64 * 2, "DbrxAttentionConfig has one KV head"
+    assert far(dbrx | {"attn_config": {"kv_n_heads": 4}}) == 2 * 2 * 4 * 64 * 2
+
+
 def test_state_of_each_architecture_follows_its_published_layout() -> None:
     # Shapes of transformers' and vLLM's own calculators, worked out by hand, 16 bits.
     mamba2 = next(shape for shape in SHAPES if shape.name == "Bamba-9B").config
