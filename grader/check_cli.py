@@ -55,7 +55,8 @@ def check(
     """Grade your notebooks: `grader check 5`, or all of them with no argument.
 
     Exits 0 when every check passed, 1 when one failed, 2 on bad usage or input, 3 when the grader
-    itself broke. With --watch that is the state when Ctrl-C ends it.
+    itself broke; a bonus that is missed fails nothing, unless all of a milestone is bonus. With
+    --watch that is the state when Ctrl-C ends it.
     """
     course = course_folder()
     desk = Desk(course, notebooks or course / "notebooks", split_folder)

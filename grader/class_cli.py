@@ -91,7 +91,7 @@ def class_command(
     data = course_folder() / "data"
     read_manifest(data, skip=("public_split",))
     split = open_split(split_folder)
-    hand_ins = find_hand_ins(submissions, milestones.SLUGS)
+    hand_ins = find_hand_ins(submissions, milestones.SLUGS, milestones.BONUS_SLUGS)
     before = None if compare is None else open_before(compare)
     if workers and scheduler:
         raise click.UsageError("--workers is for this machine, --scheduler for a cluster")
@@ -202,7 +202,8 @@ def _team(split: Split, data: Path, scheduler: str | None, trust: bool) -> Itera
     with ExitStack() as stack:
         folder = stack.enter_context(TemporaryDirectory(prefix="kv-capacity-"))
         bait = leave_bait(split, data, Path(folder))
-        places = {slug: _places(split, data, slug, bait) for slug in milestones.SLUGS}
+        slugs = (*milestones.SLUGS, *milestones.BONUS_SLUGS)
+        places = {slug: _places(split, data, slug, bait) for slug in slugs}
         if scheduler is not None:
             client, size, walled = stack.enter_context(connect(scheduler, trust=trust))
             sent = {  # most milestones have the same places

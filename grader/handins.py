@@ -49,15 +49,19 @@ class HandIn:
         return self.member.read()
 
 
-def find_hand_ins(submissions: Path, slugs: Sequence[str]) -> list[HandIn]:
+def find_hand_ins(
+    submissions: Path, slugs: Sequence[str], beyond: Sequence[str] = ()
+) -> list[HandIn]:
     """Return a hand-in for every student and milestone, sorted, those not handed in included.
+
+    Of milestones `beyond` those, which nobody has to hand in, only what was handed in.
 
     Raises:
         BadInputError: there is no such folder or archive, or no hand-in in it.
     """
     found = []
-    for student in students(submissions, slugs):
-        for slug in slugs:
+    for student in students(submissions, (*slugs, *beyond)):
+        for slug in (*slugs, *(slug for slug in beyond if slug in student.notebooks)):
             member = student.notebooks.get(slug)
             # what could not be looked into may hold any milestone that was not found elsewhere
             fault = student.fault if member is None else member.fault

@@ -247,7 +247,7 @@ def _told_which(final: Final, attempts: Sequence[Attempt], which: str) -> Final:
 
 
 def _without_attempt(entry: Entry, rules: MilestoneRules) -> Final:
-    if not entry.missing:
+    if not (entry.missing or (entry.bonus_max and not entry.points_max)):  # nobody owes a bonus
         return Final(
             entry.student, entry.milestone, None, entry.points_max, ("not graded yet",),
             bonus_max=_bonus_max(entry, rules),

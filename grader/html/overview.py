@@ -66,8 +66,7 @@ class Row:
 
     student: str
     link: str
-    total: str
-    bonus: str
+    total: str  # and the bonus beside it
     cells: tuple[Cell, ...]
 
 
@@ -78,7 +77,7 @@ class MilestoneNumbers:
     slug: str
     title: str
     points_max: str
-    bonus: str  # the mean of it and the most, in words; empty where there is none
+    bonus: str  # the mean of it beside the points, in words; empty where there is none
     handed_in: int
     mean: str
     middle: str
@@ -213,14 +212,15 @@ def _milestone(slug: str, results: Sequence[Result]) -> MilestoneNumbers:
     came = [one for one in here if one.reason is not Reason.MISSING]
     points = [known for one in came if (known := one.report.main[0]) is not None]
     most, bonus_max = here[0].report.main[1], here[0].report.bonus_max
+    beside = here[0].report.points_max > 0  # else all of it is bonus
     extra = [one.report.bonus for one in came if one.report.bonus is not None]
     full = sum(one >= most for one in points)
     none = sum(one <= 0 for one in points)
     return MilestoneNumbers(
         slug=slug,
         title=here[0].report.title,
-        points_max=shown_points(most),
-        bonus="" if not bonus_max else _mean_bonus(extra, bonus_max),
+        points_max=shown_points(most) + ("" if beside or not bonus_max else " bonus"),
+        bonus=_mean_bonus(extra, bonus_max) if beside and bonus_max else "",
         handed_in=len(came),
         mean=f"{sum(points) / len(points):.1f}" if points else "-",
         middle=f"{median(points):g}" if points else "-",
@@ -304,8 +304,7 @@ def _rows(
         Row(
             shorten(student, MAX_NAME),
             _address(stem(student)) if stem else "",
-            shown_points(whole[student]),
-            f"+{shown_points(extra[student])}" if extra[student] else "",
+            _beside(whole[student], extra[student]),
             tuple(_cell(by_place.get((student, slug))) for slug in slugs),
         )
         for student in students
@@ -326,5 +325,8 @@ def _cell(one: Result | None) -> Cell:
     if points is None or one.reason in (Reason.MISSING, Reason.UNREADABLE):
         return Cell("", "none", ending)
     heat = min(HEATS, round(points / max(most, 1e-9) * HEATS))
-    text = f"{shown_points(points)} +{shown_points(extra)}" if extra else shown_points(points)
-    return Cell(text, f"h{heat}", ending)
+    return Cell(_beside(points, extra), f"h{heat}", ending)
+
+
+def _beside(points: float | None, bonus: float | None) -> str:
+    return f"{shown_points(points)} +{shown_points(bonus)}" if bonus else shown_points(points)

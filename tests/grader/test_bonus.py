@@ -25,6 +25,7 @@ from grader.gradebook.gradescope import results
 from grader.gradebook.points import CheckPoints, Final, final_points, total_points
 from grader.gradebook.rules import MilestoneRules, Rounding, Rules, rules_of
 from grader.gradebook.standings import standings
+from grader.handins import find_hand_ins
 from grader.html import class_page, feedback_page
 from grader.html.statistics import Result, check_numbers
 from grader.judge import judge
@@ -134,6 +135,14 @@ def test_milestones_beyond_the_seven_are_found_by_name(monkeypatch: pytest.Monke
         milestones.slug_of("x2")
 
 
+def test_of_what_is_all_bonus_only_what_was_handed_in_is_graded(tmp_path: Path) -> None:
+    for path in (f"ann/{M2}.ipynb", "ann/x1.ipynb", f"bob/{M2}.ipynb"):
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text("{}", encoding="utf-8")
+    found = [(one.student, one.slug) for one in find_hand_ins(tmp_path, [M2], ["x1"])]
+    assert found == [("ann", M2), ("ann", "x1"), ("bob", M2)]
+
+
 # ---------------------------------------------------------------- the gradebook
 
 BONUS = CheckPoints("rung", Decimal(2), Decimal(2), bonus=True)
@@ -222,7 +231,8 @@ def test_a_gradebook_keeps_what_was_bonus(book: Book) -> None:
     assert (ann.finals[M2].points, ann.finals[M2].points_max) == (6, 5)
     assert (ann.finals["x1"].points, ann.finals["x1"].points_max) == (1, 0)
     assert (ann.total.points, ann.total.points_max) == (7, 5)
-    assert bob.total.points is None, "nobody has graded the other milestone of bob"
+    assert (bob.finals["x1"].points, bob.finals["x1"].lines) == (0, ("nothing was handed in",))
+    assert bob.total.points == 5, "who leaves out what is all bonus owes nothing"
     kept = next(iter(held.reports.values()))
     assert [one.bonus for one in kept.checks] == [False, True]
     term = exports.Term(held, Rules(), [ann])
