@@ -21,7 +21,7 @@ from grader.places import Places
 from grader.report import CellError, CheckReport, MilestoneReport, Stop
 from grader.room import Room, open_room
 from grader.split import Split
-from grader.trouble import known_error
+from grader.trouble import known_error, printable
 from milestones.spec import Answer, Answers, Call, Milestone, ReadTable, Result
 
 MAX_CELLS_TOLD = 20  # on a hidden split: which cells raise what is a notebook's own choice
@@ -123,8 +123,18 @@ def grade_notebook(
         return _report(milestone, notebook, all_broken(milestone, why))
     report = _report(milestone, notebook, checks, first.errors, public=split.public)
     stop = next((t.stop for t in (first, *later) if t.stop), None)
-    report = replace(report, stop=stop)
+    report = replace(report, stop=stop, document=_document(milestone, answers))
     return report if bait is None else bait.failed(milestone, report, taken)
+
+
+def _document(milestone: Milestone, answers: Answers) -> str:
+    """Return what a person is to read, each line printable; a fault here costs no grade."""
+    if milestone.document is None:
+        return ""
+    try:
+        return "\n".join(printable(line) for line in milestone.document(answers).splitlines())
+    except Exception as error:
+        return f"{OUR_FAULT} ({type(error).__name__}). The text is in the notebook."
 
 
 def _report(

@@ -6,6 +6,7 @@ import math
 import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,8 @@ from grader.report import CheckReport, Outcome
 from milestones.spec import Answer, Answers, Check, Files, Milestone, ReadTable, Verdict
 
 PROBE_ROWS = 16  # wrong rows kept of a mistake's long answer: enough to tell mistakes apart
+PROBE_TEXT = 200  # characters
+TEXT_SHA256 = "text_sha256"
 SAME_RTOL = 1e-9  # two computations of the same wrong formula differ by rounding only
 
 
@@ -50,8 +53,11 @@ def probe(wrong: Any, right: Any) -> Any:
     """Return what a split stores of a mistake's answer, so that it can be known again.
 
     Of an array these are a few rows spread over all, and more from those that the mistake gets
-    wrong; an array of no rows, or of no dimension, has nothing to be known by: None.
+    wrong; an array of no rows, or of no dimension, has nothing to be known by: None. Of a long text
+    it is a hash: what somebody wrote at length is nobody else's to read.
     """
+    if isinstance(wrong, str) and len(wrong) > PROBE_TEXT:
+        return {TEXT_SHA256: sha256(wrong.encode("utf-8", "surrogatepass")).hexdigest()}
     if not isinstance(wrong, np.ndarray):
         return wrong
     if wrong.size == 0 or wrong.ndim == 0:
@@ -179,6 +185,8 @@ def _equal(value: Any, stored: Any) -> bool:
         return isinstance(stored, dict) and _same_rows(value, stored)
     if isinstance(value, dict) and isinstance(stored, dict):
         return value.keys() == stored.keys() and all(_equal(value[k], stored[k]) for k in value)
+    if isinstance(value, str) and isinstance(stored, dict):
+        return bool(probe(value, value) == stored)
     if isinstance(value, list) and isinstance(stored, list):
         return len(value) == len(stored) and all(map(_equal, value, stored))
     if isinstance(value, float) or isinstance(stored, float):

@@ -43,7 +43,8 @@ def make_ready(out: Path) -> None:
 def write_class(graded: Sequence[Graded], split: Split, issuer: Issuer, out: Path) -> None:
     """Write all that a graded class leaves, a student's files and then those of the class.
 
-    For each student a report a hand-in, a page of feedback and a signed receipt; for the class
+    For each student a report a hand-in, a page of feedback, a signed receipt, and where something
+    was written for a person to mark, that as a document; for the class
     `grades.csv`, and for the instructor `class.html` and `notes.csv`.
 
     Raises:
@@ -81,6 +82,7 @@ def _write_students(
         notebooks = _notebooks(theirs)
         stem = file_stem(student)
         for one in theirs:
+            _write_document(one, out)
             report = as_json(Report(split.split_id, split.public, (one.report,)))
             write_whole(report_path(out, student, one.hand_in.slug), report)
         page = feedback_page(
@@ -111,6 +113,16 @@ def report_path(out: Path, student: str, slug: str) -> Path:
     folder = out / "reports" / file_stem(student)
     folder.mkdir(parents=True, exist_ok=True)
     return folder / f"{slug}.json"
+
+
+def _write_document(one: Graded, out: Path) -> None:
+    """Write what a person reads of a hand-in; that of an earlier grading does not stay."""
+    path = out / "documents" / one.hand_in.slug / f"{file_stem(one.hand_in.student)}.md"
+    if one.report.document:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, one.report.document)
+    elif path.is_file():
+        path.unlink()
 
 
 def _row(one: Graded) -> tuple[str, ...]:

@@ -76,6 +76,7 @@ class MilestoneReport:
     unreadable: str | None = None
     stop: Stop | None = None  # where the notebook's process ended early
     note: str = ""  # for the instructor alone
+    document: str = ""  # what a person reads and marks beside the checks, as Markdown
 
     @property
     def points(self) -> float | None:

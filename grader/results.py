@@ -22,12 +22,15 @@ from grader.split import sha256_of
 from grader.surroundings import PACKAGES
 from milestones.diagnosis import Breakdown, Diagnosis, Part
 
+DECIDING = (".py", ".toml", ".md")  # code; questions with their points; a template
+
 
 def fingerprint() -> str:
-    """Return a hash of the grader's and the milestones' own code."""
+    """Return a hash of the grader's and the milestones' own code, and of the data it reads."""
     whole = hashlib.sha256()
     for package in ("grader", "milestones"):
-        for path in sorted((PACKAGES / package).rglob("*.py")):
+        files = (path for path in (PACKAGES / package).rglob("*") if path.suffix in DECIDING)
+        for path in sorted(files):
             whole.update(f"{path.relative_to(PACKAGES).as_posix()} {sha256_of(path)}\n".encode())
     return whole.hexdigest()
 

@@ -6,7 +6,7 @@ Only what is asked stands there. What is right, and why an option is wrong, is t
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -63,10 +63,15 @@ def _read(path: Path) -> tuple[Question, ...]:
 
 def _question(path: Path, entry: dict[str, Any]) -> Question:
     try:
-        texts = {key: " ".join(entry[key].split()) for key in ("promise", "think") if key in entry}
-        made = Question(**{**entry, **texts, "options": tuple(entry.get("options", ()))})
+        made = Question(**entry)
     except TypeError as error:
         raise QuestionError(f"{path}: {entry.get('key')}: {error}") from None
+    made = replace(
+        made,
+        promise=" ".join(made.promise.split()),
+        think=" ".join(made.think.split()),
+        options=tuple(made.options),
+    )
     words = [plain_words(option) for option in made.options]
     if made.kind == "choice" and not (len(words) >= 3 and len(set(words)) == len(words)):
         raise QuestionError(f"{path}: {made.key}: three or more options that differ are needed")

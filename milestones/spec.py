@@ -299,7 +299,8 @@ class Milestone:
     """One milestone: the names the student defines, the calls that ask, the checks that judge.
 
     `runs` is how often the notebook is run from a fresh start; a second run, where asked for,
-    shows whether a result can be reproduced.
+    shows whether a result can be reproduced. `document` returns, of the answers, what a person
+    reads and marks beside the checks, as Markdown; empty where nothing was written.
     """
 
     slug: str
@@ -308,6 +309,7 @@ class Milestone:
     calls: Callable[[Files], list[Call]]
     checks: tuple[Check, ...]
     runs: int = 1
+    document: Callable[[Answers], str] | None = None
 
     @property
     def points(self) -> float:

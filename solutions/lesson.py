@@ -5,9 +5,9 @@
 - markdown, and code without a tag: the same in both notebooks;
 - code tagged `given`: the same in both, and part of the namespace that functions live in
   (imports, helpers, constants): run alone, the given and exercise cells must make sense;
-- code tagged `exercise`: one function, or one dict. The student's copy keeps the signature and
-  the docstring and loses the body, or keeps the keys and loses the values;
-- markdown tagged `written`: the student's copy keeps headings and quoted prompts;
+- code tagged `exercise`: one function, one dict or one text. The student's copy keeps the signature
+  and the docstring and loses the body, or keeps the keys and loses the values, or keeps headings
+  and quoted prompts;
 - markdown tagged `questions`: the same in both, followed by the milestone's closing questions.
 """
 
@@ -39,7 +39,7 @@ KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 
 @dataclass(frozen=True)
 class LessonCell:
-    """One cell of a lesson's source: `kind` is markdown, written, code, given or exercise."""
+    """One cell of a lesson's source: `kind` is markdown, code, given or exercise."""
 
     kind: str
     source: str
@@ -58,10 +58,10 @@ def read_lesson(slug: str) -> tuple[LessonCell, ...]:
     for cell in notebook.cells:
         tags = set(cell.metadata.get("tags", ()))
         plain = "markdown" if cell.cell_type == "markdown" else "code"
-        known = tags & {"given", "exercise", "written", "questions"}
+        known = tags & {"given", "exercise", "questions"}
         if tags != known or len(tags) > 1:
             raise ValueError(f"{slug}: a cell has the tags {tags}; see solutions/lesson.py")
-        if bool(tags & {"written", "questions"}) != (plain == "markdown") and tags:
+        if ("questions" in tags) != (plain == "markdown") and tags:
             # Its text would reach students: what is cut of a cell goes by its tag.
             raise ValueError(f"{slug}: a {plain} cell is tagged {next(iter(tags))}")
         if "questions" in tags:
@@ -93,7 +93,7 @@ def _notebook(slug: str, cells: Sequence[tuple[str, str]]) -> nbformat.NotebookN
     made = []
     for number, (kind, source) in enumerate(cells):
         cell_id = f"{slug.partition('_')[0]}-{number:02d}"
-        if kind in ("markdown", "written"):
+        if kind == "markdown":
             made.append(nbformat.v4.new_markdown_cell(source, id=cell_id))
         else:
             made.append(nbformat.v4.new_code_cell(source, id=cell_id))
@@ -104,23 +104,18 @@ def _notebook(slug: str, cells: Sequence[tuple[str, str]]) -> nbformat.NotebookN
 
 def for_student(cell: LessonCell) -> str:
     """Return what the student's notebook holds of a cell."""
-    match cell.kind:
-        case "exercise":
-            return _stub(cell.source)
-        case "written":
-            return _prompts(cell.source)
-    return cell.source
+    return _stub(cell.source) if cell.kind == "exercise" else cell.source
 
 
 def _prompts(source: str) -> str:
-    """Return the headings and the quoted prompts of a written cell, a blank line after each."""
+    """Return the headings and the quoted prompts of a text, a blank line after each."""
     blocks = [block.splitlines() for block in source.split("\n\n")]
     kept = [[line for line in lines if line.startswith(("#", ">"))] for lines in blocks]
     return "\n\n".join("\n".join(lines) for lines in kept if lines)
 
 
-def _definition(source: str) -> tuple[str, ast.FunctionDef | ast.Dict]:
-    """Return the name an exercise cell defines, and its function or its dict."""
+def _definition(source: str) -> tuple[str, ast.FunctionDef | ast.Dict | ast.Constant]:
+    """Return the name an exercise cell defines, and its function, its dict or its text."""
     body = ast.parse(source).body
     match body:
         case [ast.FunctionDef(name=name) as function]:
@@ -129,7 +124,9 @@ def _definition(source: str) -> tuple[str, ast.FunctionDef | ast.Dict]:
             return name, values
         case [ast.Assign(targets=[ast.Name(id=name)], value=ast.Dict() as values)]:
             return name, values
-    raise ValueError(f"an exercise cell is one function or one dict: {source[:60]!r}")
+        case [ast.AnnAssign(target=ast.Name(id=name), value=ast.Constant(value=str()) as text)]:
+            return name, text
+    raise ValueError(f"an exercise cell is one function, dict or text: {source[:60]!r}")
 
 
 def _stub(source: str) -> str:
@@ -138,6 +135,8 @@ def _stub(source: str) -> str:
     if isinstance(node, ast.Dict):
         keys = [ast.literal_eval(key) for key in node.keys if key is not None]
         return "\n".join([f"{name}: dict = {{", *(f'    "{key}": None,' for key in keys), "}"])
+    if isinstance(node, ast.Constant):
+        return f'{name}: str = r"""\n{_prompts(str(node.value))}\n"""'
     docstring = node.body[0]
     if ast.get_docstring(node) is None or docstring.end_lineno is None:
         raise ValueError(f"the exercise {name} has no docstring")

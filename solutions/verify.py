@@ -106,7 +106,7 @@ def solution_lines(slug: str) -> set[str]:
     secret: set[str] = set()
     for cell in read_lesson(slug):
         lines = {line.strip() for line in cell.source.splitlines()}
-        if cell.kind not in ("exercise", "written"):
+        if cell.kind != "exercise":
             given |= lines
             continue
         kept = {line.strip() for line in for_student(cell).splitlines()}

@@ -3,11 +3,17 @@
 from milestones.m2_kv_bytes.calls import calls
 from milestones.m2_kv_bytes.checks import CHECKS
 from milestones.spec import Milestone
+from milestones.understanding import understanding_names
 
 MILESTONE = Milestone(
     slug="m2_kv_bytes",
     title="KV bytes",
-    functions=("kv_bytes_per_token", "kv_bytes_for_runs", "kv_bytes_from_config"),
+    functions=(
+        "kv_bytes_per_token",
+        "kv_bytes_for_runs",
+        "kv_bytes_from_config",
+        *understanding_names("m2_kv_bytes"),
+    ),
     calls=calls,
     checks=CHECKS,
 )

@@ -1,6 +1,7 @@
 """The calls of milestone 2: shapes, a table of runs, and config files in many spellings."""
 
 from milestones.spec import Call, Files, Table
+from milestones.understanding import understanding_calls
 
 RUNGS = ("planned", "chunked", "shared", "by_layer")
 """The rungs of the ladder that earn a bonus."""
@@ -28,4 +29,4 @@ def calls(questions: Files) -> list[Call]:
         for topic in CONFIG_TOPICS
         for i, args in enumerate(asked[topic])
     ]
-    return found
+    return found + understanding_calls("m2_kv_bytes", questions)

@@ -8,12 +8,14 @@ from milestones.compare import (
     TruthError,
     array_agrees,
     first_failure,
+    named,
     numbers_agree,
     right_array,
 )
 from milestones.m2_kv_bytes.beside import IN_BYTES, TRUTH, configs, runs, shapes
 from milestones.m2_kv_bytes.keys import KEYS, MOST_NAMED, named_in
 from milestones.spec import Answer, Answers, Files, Verdict, check, failed, passed
+from milestones.understanding import understanding_checks
 
 A_TOKEN = (
     "What does one token leave behind? In each layer, for each KV head, a key and a value of "
@@ -34,7 +36,7 @@ def other_shapes(answers: Answers, truth: Files) -> Verdict:
 
 
 @check(
-    points=3,
+    points=2,
     topics=["runs"],
     compare=runs,
     think="Work the row out by hand from its columns, and compare it with `kv_bytes_per_token`.",
@@ -165,22 +167,22 @@ def _refused(answer: Answer, keys: Sequence[str]) -> Verdict:
         return failed(
             f"A value of type {value['returned']}; ValueError was expected, for the key "
             f"{keys[0]!r}: its cache has no one size, so any number is a guess.",
-            asked=str(answer.call),
+            asked=named(answer.call),
         )
     if "ValueError" not in value["raised"]:
         return failed(
             f"It raised {value['raised'][0]}; ValueError was expected, with the key {keys[0]!r}.",
-            asked=str(answer.call),
+            asked=named(answer.call),
         )
-    named = named_in(value["message"])
-    if len(named) > MOST_NAMED:
+    keys_named = named_in(value["message"])
+    if len(keys_named) > MOST_NAMED:
         return failed(
-            f"The message names {len(named)} keys; at most {MOST_NAMED} count as an answer.",
+            f"The message names {len(keys_named)} keys; at most {MOST_NAMED} count as an answer.",
             "A message that names nearly every key does not say which one to look at.",
-            asked=str(answer.call),
+            asked=named(answer.call),
         )
-    if not named & set(keys):
-        return failed(f"The message does not name the key {keys[0]!r}.", asked=str(answer.call))
+    if not keys_named & set(keys):
+        return failed(f"The message does not name the key {keys[0]!r}.", asked=named(answer.call))
     return passed()
 
 
@@ -197,4 +199,5 @@ CHECKS = (
     chunked_attention,
     shared_caches,
     heads_by_layer,
+    *understanding_checks("m2_kv_bytes"),
 )

@@ -1,6 +1,7 @@
 """The calls of milestone 7: a plan for each workload, for each case, and the written plan."""
 
 from milestones.spec import Call, Files
+from milestones.understanding import understanding_calls
 
 CASES = ("base", "double_context", "fp8_cache", "double_load")
 """The case that the written plan is about, and its three what-ifs, in the order of the truth."""
@@ -21,4 +22,6 @@ def calls(questions: Files) -> list[Call]:
             for name in CASES
         ),
         Call("written", "capacity_plan", {}, variable=True),
+        Call("text", "written_plan", {}, variable=True),
+        *understanding_calls("m7_planner", questions),
     ]

@@ -33,6 +33,7 @@ from milestones.m7_planner.plans import (
     demand,
     price_of,
 )
+from milestones.m7_planner.written import plan_in_words
 from milestones.spec import (
     Answers,
     Check,
@@ -43,6 +44,7 @@ from milestones.spec import (
     failed,
     passed,
 )
+from milestones.understanding import understanding_checks
 
 T = TypeVar("T")
 
@@ -123,7 +125,7 @@ def _of_fates(asked: Callable[[list[Fate]], T]) -> Callable[[Answers, Files, Rea
 
 
 @plan_check(
-    points=1.5,
+    points=1,
     reads=["gpu", "n_gpus", "fleet_usd_per_hour"],
     compare=fleets_beside,
     think="Look at one answer as a reader would: is each field there, of the right kind, and does "
@@ -220,7 +222,7 @@ def fits_in_memory(found: list[Fate]) -> Verdict:
 
 
 @plan_check(
-    points=3.5,
+    points=3,
     reads=["gpu", "requests_per_gpu", "n_gpus"],
     cut=by_cause,
     think="Take the cause with the most plans. Near a bound your own error decides: how much room "
@@ -369,7 +371,7 @@ def limited_by(found: list[Fate]) -> Verdict:
 # The four cases are the same on every split. A planner that tells what can be served from what
 # cannot, on workloads that nobody has seen, is no list of four answers.
 @check(
-    points=1.5,
+    points=1,
     topics=["case", "written"],
     needs=["none_only_where_nothing_holds"],
     think="Run your planner on the case and its what-ifs again, and copy what it says.",
@@ -486,4 +488,6 @@ CHECKS = (
     own_step,
     limited_by,
     written_plan,
+    plan_in_words,
+    *understanding_checks("m7_planner"),
 )

@@ -553,3 +553,44 @@ plt.show()
 #   size, bits; not parameters, not hidden size, not query heads.
 # - *What would you change first if the cache does not fit?* Bits (half), then heads (a new
 #   model), then the context each user may have.
+
+# %% [markdown] tags=["questions"]
+# ## Check your understanding
+#
+# Four questions, graded like everything else. Answer on paper first. Under a choice, copy the words
+# of one option into `understanding`, between quotes; a number goes there without its unit. A wrong
+# answer is told what it overlooks.
+
+
+# %% tags=["exercise"]
+understanding: dict = {
+    "llama_3_8b_128k_gb": 17.2,
+    "gqa_and_mqa": "Several query heads share one KV head, so each token leaves fewer keys and values",
+    "larger_model_smaller_cache": "8 KV heads in place of 32 save more than 80 layers in place of 32 cost",
+}
+
+
+# %% tags=["exercise"]
+def cache_gb(
+    n_layers: int,
+    n_kv_heads: int,
+    head_dim: int,
+    kv_bits: int,
+    context_len: int,
+    n_requests: int,
+) -> float:
+    """Return the size of a cache in decimal GB.
+
+    Args:
+        n_layers: transformer layers.
+        n_kv_heads: heads that keys and values are computed for.
+        head_dim: numbers in one key, or one value, of one head.
+        kv_bits: bits per stored number, 16 or 8.
+        context_len: tokens of each request.
+        n_requests: requests held at once.
+
+    Returns:
+        GB, of 1e9 bytes, not rounded.
+    """
+    token_bytes = 2 * n_layers * n_kv_heads * head_dim * kv_bits / 8
+    return token_bytes * context_len * n_requests / 1e9

@@ -372,4 +372,25 @@ WRONG_SIZES = (
     ),
 )
 
-MISTAKES = (*GUESSES, *WRONG_SIZES, *OF_THE_FIELD, *LAST_RUNGS)
+CLOSING = (
+    NamedMistake(
+        "cache_in_gibibytes",
+        (Edit("cache_gb", "/ 1e9", "/ 2**30"),),
+        caught_by="cache_gb",
+        hint="These are GiB, of 2^30 bytes. GPU memory is sold in GB, of 1e9 bytes.",
+    ),
+    NamedMistake(
+        "cache_of_one_request",
+        (Edit("cache_gb", " * n_requests", ""),),
+        caught_by="cache_gb",
+        hint="This is the cache of one request: each of them has its own.",
+    ),
+    NamedMistake(
+        "cache_of_keys_alone",
+        (Edit("cache_gb", "2 * n_layers", "n_layers"),),
+        caught_by="cache_gb",
+        hint="This counts the keys and forgets the values: each token leaves both.",
+    ),
+)
+
+MISTAKES = (*GUESSES, *WRONG_SIZES, *OF_THE_FIELD, *LAST_RUNGS, *CLOSING)

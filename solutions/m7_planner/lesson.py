@@ -8,9 +8,12 @@
 # know how wrong its own predictions are.
 #
 # **You will write** a planner, `plan(workload)`, from a handful of small functions, and at the end
-# a capacity plan for one workload in words and figures, `capacity_plan`.
-# **Check your work** at any time with `grader check 7` in a terminal. The conventions are in
-# `milestones/m7_planner/handout.md`.
+# a capacity plan for one workload, in figures, `capacity_plan`, and in words, `written_plan`.
+# The conventions are in `milestones/m7_planner/handout.md`.
+#
+# **Check your work** at any time: type `%load_ext grader` into a cell, once, and then `%check`.
+# It asks what is defined in this notebook right now. `grader check 7` in a terminal grades the saved
+# file from a fresh start, as your hand-in will be.
 
 # %% tags=["given"]
 import math
@@ -19,6 +22,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+from IPython.display import Markdown
 from scipy.optimize import nnls
 
 DATA = next(
@@ -660,48 +664,12 @@ trade["cost"] /= trade["cost"][0]
 trade.round(3)
 
 # %% [markdown]
-# ## The written plan
+# ## The written plan: its figures
 #
 # A number that nobody can check is a rumour. A capacity plan says what was asked, what was chosen,
-# why, what it costs, what would change it, and what it does not cover. Write it for the case, and
-# put its figures into `capacity_plan` as plain numbers: three digits are enough. The grader asks
+# why, what it costs, what would change it, and what it does not cover. Begin with its figures: put
+# those of the case into `capacity_plan` as plain numbers; three digits are enough. The grader asks
 # your planner the same questions and compares.
-
-# %% [markdown] tags=["written"]
-# ### Capacity plan: a 32B assistant
-#
-# > What is served, for whom, and what was promised?
-#
-# Qwen2.5-32B with 8-bit weights and a 16-bit cache serves 24 requests a second of 5,500 + 500
-# tokens. Each reader gets a token at least every 50 ms. Prefill runs on other machines.
-#
-# > Which fleet, and what does it cost? Give GPU, requests per GPU, number of GPUs, step, USD per
-# > hour and per million tokens.
-#
-# 8 H200 at 3.60 USD an hour: 28.80 USD an hour, 0.667 USD per million output tokens. Each holds up
-# to 61 requests and takes about 35 ms for a step.
-#
-# > What limits it, and why is it cheaper than the other GPUs?
-#
-# Memory limits it: the 62nd request does not fit, while the step is far from 50 ms. The A100 is
-# less than half the price by the hour, but after the weights it has room for 25 requests only, and
-# it is at the latency wall before that. On the L40S the step of a single request is too long.
-#
-# > How sure is it? Which headroom, chosen how?
-#
-# The step model errs by about 3 % on models it has not seen. The promise carries about 6 %
-# headroom: the 95 % quantile of measured over predicted on the validation runs.
-#
-# > What would change the answer? Context, cache dtype, load.
-#
-# Twice the context for the same tokens a second makes it 53.10 USD an hour, on 9 B200. An 8-bit
-# cache makes it 17.70 USD an hour, on 3 B200: the first thing to try, if the answers stay good
-# enough. Twice the load makes it 53.10 USD an hour, on 9 B200 at 5.90 each.
-#
-# > What does it not cover?
-#
-# Prefill, a spare GPU for the day when one fails, peaks above 24 requests a second, and requests
-# longer than 6,000 tokens.
 
 
 # %% tags=["exercise"]
@@ -725,6 +693,81 @@ for name in ("double_context", "fp8_cache", "double_load"):
 pd.DataFrame({"written": capacity_plan, "planner": answers}).loc[list(capacity_plan)]
 
 # %% [markdown]
+# ## The written plan: its words
+#
+# Now write it, for somebody who has to sign the order. Each heading below is a part, and the quoted
+# lines under it say what belongs there: write under them, in plain words, a few sentences a part.
+# The grader sees that no part is missing and that the words name the figures above. What the words
+# are worth, a person judges. (The text stands in a cell of code, between `r"""` and `"""`, so that
+# it is handed in like any other answer. The cell after it shows how it reads.)
+
+
+# %% tags=["exercise"]
+written_plan: str = r"""
+### What is asked
+
+> Which model in which dtypes, for how many requests of how many tokens, and what was promised to
+> the reader?
+
+Qwen2.5-32B with 8-bit weights and a 16-bit cache serves 24 requests a second, each of 5,500 tokens
+of prompt and 500 of answer. A reader was promised a new token at least every 50 ms. Prefill runs on
+other machines, so that this fleet only decodes.
+
+### The sizing, step by step
+
+> From memory to requests per GPU, from the step to tokens a second, from the load to GPUs. Show the
+> arithmetic, in digits.
+
+Of an H200's 141 GB, 0.92 may be used: 129.7 GB. The weights take 32.8 GB and leave 97.0 GB. A token
+leaves 2 x 64 x 8 x 128 x 2 = 262,144 bytes, a request of 6,000 tokens 1.573 GB, so 61 requests fit.
+A step of 61 requests takes about 35 ms, and 37.6 ms with headroom: 61 / 0.0376 = 1,620 tokens a
+second. The load is 24 x 500 = 12,000 tokens a second, so 12,000 / 1,620 = 7.4: 8 GPUs.
+
+### What is chosen, and what it costs
+
+> GPU, requests per GPU, number of GPUs, step in ms, USD an hour and USD per million tokens, in
+> digits: the figures of `capacity_plan`.
+
+8 H200 at 3.60 USD an hour: 28.80 USD an hour, and 0.667 USD per million output tokens demanded.
+Each of them holds up to 61 requests and takes about 35 ms for a step.
+
+### Why this one, and what limits it
+
+> Why is it cheaper than the others on offer, and what stops one more request on each GPU?
+
+Memory limits it: the 62nd request does not fit, while the step is far from 50 ms. The A100 is
+less than half the price by the hour, but after the weights it has room for 25 requests only, and
+it is at the latency wall before that. On the L40S the step of a single request is too long.
+
+### How sure it is
+
+> How large are the errors of the step model, which headroom does the promise carry, and how was it
+> chosen?
+
+The step model errs by about 3 % on models it has not seen. The promise carries about 6 % of
+headroom: the 95 % quantile of measured over predicted steps on the validation runs.
+
+### What would change it
+
+> Twice the context, an 8-bit cache, twice the load: what does the fleet cost then, in USD an hour
+> and in digits?
+
+Twice the context for the same tokens a second makes it 53.10 USD an hour, on 9 B200. An 8-bit
+cache makes it 17.70 USD an hour, on 3 B200: the first thing to try, if the answers stay good
+enough. Twice the load makes it 53.10 USD an hour, on 9 B200 at 5.90 each.
+
+### What it does not cover
+
+> Which risks are left, and what would you watch or measure before money is spent?
+
+Prefill, a spare GPU for the day when one fails, peaks above 24 requests a second, and requests
+longer than 6,000 tokens. Before money is spent, measure one H200 at 61 requests.
+"""
+
+# %%
+Markdown(written_plan)
+
+# %% [markdown]
 # ## What you can now answer in an interview
 #
 # - *How many GPUs do we need?* Tokens demanded per second over what one GPU makes at the batch it
@@ -738,3 +781,33 @@ pd.DataFrame({"written": capacity_plan, "planner": answers}).loc[list(capacity_p
 #   to two thirds. Memory and the read time of the cache both scale with its bytes.
 # - *When do you say no?* When no GPU on offer keeps the promise at any price. Then the promise, the
 #   model or the price list has to change.
+
+# %% [markdown] tags=["questions"]
+# ## Check your understanding
+#
+# Four questions, graded like everything else. Answer on paper first. Under a choice, copy the words
+# of one option into `understanding`, between quotes. A wrong answer is told what it overlooks.
+
+
+# %% tags=["exercise"]
+understanding: dict = {
+    "cheap_gpu_dear_tokens": "After the weights it has room for few requests, and few share the cost of each step",
+    "why_headroom": "About every second real step is longer than predicted, and at a wall each breaks a promise",
+    "an_8_bit_cache": "Twice as many requests fit, each read in half the time; weights and launches stay",
+}
+
+
+# %% tags=["exercise"]
+def usd_per_million(usd_per_hour: float, requests_per_gpu: int, decode_step_ms: float) -> float:
+    """Return what a million tokens cost on a GPU that is never idle.
+
+    Args:
+        usd_per_hour: price of the GPU.
+        requests_per_gpu: requests that it decodes at once.
+        decode_step_ms: one step of all of them, in milliseconds.
+
+    Returns:
+        USD for a million output tokens.
+    """
+    tokens_per_s = 1000 * requests_per_gpu / decode_step_ms
+    return usd_per_hour / (tokens_per_s * 3600) * 1e6

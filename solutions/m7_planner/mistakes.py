@@ -6,7 +6,19 @@ FIT, OPTIONS, PLAN, WRITTEN = "requests_that_fit", "options_on", "plan", "capaci
 BROKEN_FLEETS = ("plans_hold", "cost_ratio")
 NOT_RUNNING = (*BROKEN_FLEETS, "none_only_where_nothing_holds", "own_step", "limited_by")
 CASE_CHANGES = ("written_plan",)
+TEXT, IN_WORDS = "written_plan", "plan_in_words"
+TEXT_END = 'at 61 requests.\n"""'
+USD = "usd_per_million"
 EVERY_PLAN = ("cost_of_a_million_tokens", "fits_in_memory")
+
+
+def _keep_lines(*starts: str) -> str:
+    """Return a statement that drops every line of the text that does not start so."""
+    return (
+        '\nwritten_plan = "\\n".join('
+        f"line for line in written_plan.splitlines() if line.startswith({starts!r}))"
+    )
+
 
 MISTAKES = (
     NamedMistake(
@@ -163,5 +175,67 @@ MISTAKES = (
         caught_by="written_plan",
         hint="The figures in `capacity_plan` are not those that your planner gives for the case. "
         "Run plan(CASE) and its what-ifs again, and copy what they say.",
+    ),
+    NamedMistake(
+        "price_of_one_reader",
+        (Edit(USD, "1000 * requests_per_gpu", "1000"),),
+        caught_by=USD,
+        hint="This is the price if one request has the GPU to itself: a step gives each a token.",
+    ),
+    NamedMistake(
+        "price_by_the_second",
+        (Edit(USD, " * 3600", ""),),
+        caught_by=USD,
+        hint="The price is for an hour and the tokens are for a second.",
+    ),
+    NamedMistake(
+        "price_of_a_token",
+        (Edit(USD, " * 1e6", ""),),
+        caught_by=USD,
+        hint="That is the price of one token; asked for is that of a million.",
+    ),
+    NamedMistake(
+        "template_left_as_it_is",
+        (Edit(TEXT, TEXT_END, TEXT_END + _keep_lines("#", ">")),),
+        caught_by=IN_WORDS,
+        hint="This is the template as it was handed out: write under the quoted lines.",
+    ),
+    NamedMistake(
+        "headings_alone",
+        (Edit(TEXT, TEXT_END, TEXT_END + _keep_lines("#")),),
+        caught_by=IN_WORDS,
+        hint="These are headings with nothing under them.",
+    ),
+    NamedMistake(
+        "prompts_for_answers",
+        (
+            Edit(
+                TEXT,
+                TEXT_END,
+                TEXT_END
+                + _keep_lines("#", ">")
+                + '\nwritten_plan = written_plan.replace("> ", "")',
+            ),
+        ),
+        caught_by=IN_WORDS,
+        hint="These are the template's own questions. They want answers.",
+    ),
+    NamedMistake(
+        "part_left_out",
+        (Edit(TEXT, "### How sure it is\n", ""),),
+        caught_by=IN_WORDS,
+        hint="One of the template's parts has lost its heading, so that nobody can find it.",
+    ),
+    NamedMistake(
+        "words_of_another_plan",
+        (Edit(TEXT, "28.80 USD an hour, and 0.667", "33.60 USD an hour, and 0.778"),),
+        caught_by=IN_WORDS,
+        hint="The words sell another plan than the figures: they name other costs.",
+    ),
+    NamedMistake(
+        "what_ifs_of_another_plan",
+        (Edit(TEXT, "17.70 USD an hour", "14.40 USD an hour"),),
+        caught_by=IN_WORDS,
+        hint="The words tell another cost of a what-if than the figures.",
     ),
 )

@@ -14,9 +14,9 @@ import pytest
 
 from grader.judge import judge
 from grader.report import MilestoneReport
-from milestones.m2_kv_bytes import MILESTONE, keys
+from milestones.m2_kv_bytes import MILESTONE as WHOLE_MILESTONE
+from milestones.m2_kv_bytes import keys
 from milestones.m2_kv_bytes.calls import RUNGS
-from milestones.m2_kv_bytes.checks import CHECKS
 from milestones.spec import Answer, Answers, Call, Files, Verdict
 from solutions.draft import Draft, Source
 from solutions.exam import (
@@ -29,7 +29,10 @@ from solutions.exam import (
 from solutions.lesson import ROOT, answer_all
 from solutions.m2_kv_bytes.oracle import draw
 from solutions.m2_kv_bytes.rungs import FAMILIES
+from tests.milestones.closing import without_closing
 
+MILESTONE = without_closing(WHOLE_MILESTONE)
+CHECKS = MILESTONE.checks
 SEEDS = range(20)
 CONFIGS = ROOT.parent / "shared" / "configs"
 CORE = ("plain", "spelled", "windowed", "latent")
@@ -345,10 +348,10 @@ def test_no_question_of_the_core_needs_a_key_that_earns_a_bonus(draft: Draft) ->
 def test_whoever_stops_at_the_core_has_its_fifteen_points(tmp_path: Path) -> None:
     write_questions(tmp_path, (12).to_bytes(32, "big"), 0, slugs=(MILESTONE.slug,))
     (core_only,) = (m for m in named_mistakes(MILESTONE.slug) if m.name == "core_only")
-    calls = MILESTONE.calls(Files(tmp_path / "questions"))
+    calls = WHOLE_MILESTONE.calls(Files(tmp_path / "questions"))
     with reference(MILESTONE.slug).with_edits(core_only.edits) as namespace:
         answers = Answers(answer_all(namespace, calls, tmp_path / "questions", MILESTONE.slug))
-    reports = judge(MILESTONE, answers, Files(tmp_path / "truth"), (), public=True)
+    reports = judge(WHOLE_MILESTONE, answers, Files(tmp_path / "truth"), (), public=True)
     report = MilestoneReport(MILESTONE.slug, "", "", reports)
     assert (report.points, report.points_max) == (15, 15)
     assert (report.bonus, report.bonus_max) == (0, 3)
@@ -440,7 +443,7 @@ def test_the_handout_and_the_notebook_name_the_same_keys() -> None:
 
 
 def test_right_answers_earn_every_point(exam: Exam) -> None:
-    assert (MILESTONE.points, MILESTONE.bonus) == (15, 3)
+    assert (WHOLE_MILESTONE.points, WHOLE_MILESTONE.bonus) == (15, 3)
     assert all(verdict.passed for verdict in exam.judged(exam.right).values())
 
 

@@ -13,10 +13,8 @@ import milestones
 from grader.errors import BadInputError
 from solutions import lesson, render
 from solutions.lesson import (
-    LessonCell,
     Reference,
     _stub,
-    for_student,
     notebook_text,
     read_lesson,
     student_notebook,
@@ -60,13 +58,13 @@ def test_what_is_no_single_documented_definition_is_no_exercise(source: str) -> 
         _stub(source)
 
 
-def test_a_written_cell_keeps_headings_and_prompts() -> None:
+def test_a_stub_of_a_text_keeps_headings_and_prompts() -> None:
     plan = (
         "## The plan\n\n> Which GPU,\n> and why?\n\nThe H200, because.\n\n> What else?\n\nNothing."
     )
-    assert for_student(LessonCell("written", plan)) == (
-        "## The plan\n\n> Which GPU,\n> and why?\n\n> What else?"
-    )
+    namespace: dict[str, object] = {}
+    exec(_stub(f'plan: str = r"""\n{plan}\n"""'), namespace)
+    assert namespace["plan"] == ("\n## The plan\n\n> Which GPU,\n> and why?\n\n> What else?\n")
 
 
 def lesson_of(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
@@ -82,7 +80,7 @@ def lesson_of(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str
 @pytest.mark.parametrize(
     ("cell", "kind"),
     [
-        ('# %% tags=["written"]\nanswer = "The H200, because it is the fastest"', "code"),
+        ('# %% tags=["questions"]\nanswer = "The H200, because it is the fastest"', "code"),
         ('# %% [markdown] tags=["exercise"]\n# The H200', "markdown"),
     ],
 )
