@@ -36,6 +36,8 @@ bench: setup .bench/.ready
 	$(BIN)/python -m tests.bench
 	@echo
 	$(BIN)/python -m tests.bench_class
+	@echo
+	$(BIN)/python -m tests.bench_serve
 
 # How grader class grows with the class; STUDENTS="10 100 1000" takes an hour and a half.
 STUDENTS ?= 10 30 100

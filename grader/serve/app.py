@@ -102,7 +102,12 @@ def make_app(planner: Planner, notebook: str, catalog: dict[str, Any], turns: Tu
     def icon() -> HTMLResponse:
         return HTMLResponse(status_code=204)
 
-    @app.get("/health", responses={DOWN: {"description": "It cannot plan just now."}})
+    @app.get(
+        "/health",
+        tags=["server"],
+        summary="Can it plan just now?",
+        responses={DOWN: {"description": "It cannot plan just now."}},
+    )
     def health() -> JSONResponse:
         """Tell whether the notebook's process is there and waits for a workload."""
         told = {
@@ -115,13 +120,24 @@ def make_app(planner: Planner, notebook: str, catalog: dict[str, Any], turns: Tu
         }
         return JSONResponse(told, 200 if planner.ready else DOWN)
 
-    @app.post("/plan", responses={200: {"model": Plan | NoPlan}, **TROUBLES}, response_model=None)
+    @app.post(
+        "/plan",
+        tags=["planner"],
+        summary="Plan one workload",
+        responses={200: {"model": Plan | NoPlan}, **TROUBLES},
+        response_model=None,
+    )
     async def plan(workload: Workload) -> JSONResponse:
         """Plan one workload: the cheapest fleet that keeps its promises, says the notebook."""
         outcome = await ask(workload.model_dump())
         return _failed(outcome) if isinstance(outcome, Failed) else JSONResponse(outcome.value)
 
-    @app.post("/curve", responses={DOWN: TROUBLES[DOWN]})
+    @app.post(
+        "/curve",
+        tags=["planner"],
+        summary="Cost against requests per GPU",
+        responses={DOWN: TROUBLES[DOWN]},
+    )
     async def curve(workload: Workload, request: Request) -> list[Curve]:
         """Ask the notebook for the cost of a token against requests per GPU, GPU by GPU."""
 
@@ -132,7 +148,7 @@ def make_app(planner: Planner, notebook: str, catalog: dict[str, Any], turns: Tu
 
         return [await cost_curve(workload, offer, ask_for_someone) for offer in workload.gpus]
 
-    @app.post("/memory")
+    @app.post("/memory", tags=["arithmetic"], summary="What fits in memory")
     def memory(workload: Workload) -> Memory:
         """Return what memory alone allows: the arithmetic of milestone 3, no planner's answer."""
         return memory_of(workload)

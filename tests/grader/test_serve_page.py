@@ -257,7 +257,7 @@ def test_an_offer_without_a_price_and_a_shape_that_cannot_be_are_marked_where_th
     expect(page.locator("#price-2")).to_have_attribute("aria-invalid", "true")
     expect(page.get_by_label("KV heads")).to_be_visible()
     assert "7 does not divide n_heads = 40" in page.locator("#trouble").inner_text()
-    assert "H100-80GB: USD per hour: got null, expected a number above 0" in (
+    assert "H100-80GB: USD per hour: it is empty, expected a number above 0" in (
         page.locator("#trouble").inner_text()
     )
 
@@ -405,9 +405,9 @@ def test_the_interface_s_page_needs_no_network_but_this_server(show: Any, addres
     shown = show("/docs")
     page = shown.page
     expect(page.locator(".opblock-summary-path", has_text="/plan")).to_be_visible()
-    page.locator("#operations-default-plan_plan_post .opblock-summary-control").click()
-    expect(page.locator("#operations-default-plan_plan_post")).to_contain_text("8.03")
-    page.locator("#operations-default-plan_plan_post .execute").click()
+    page.locator("#operations-planner-plan_plan_post .opblock-summary-control").click()
+    expect(page.locator("#operations-planner-plan_plan_post")).to_contain_text("8.03")
+    page.locator("#operations-planner-plan_plan_post .execute").click()
     expect(page.locator(".live-responses-table")).to_contain_text("requests_per_gpu")
     assert shown.said == []
     assert {url.startswith((f"{address}/", "data:")) for url in shown.asked} == {True}

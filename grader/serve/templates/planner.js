@@ -164,7 +164,8 @@ function ticked(text) {
 function refuse(reasons, byHand) {
   const links = reasons.map((reason, i) => {
     const input = inputOf(reason.field);
-    const text = reason.expected ? `got ${reason.got}, expected ${reason.expected}` : reason.msg;
+    const came = reason.got === "null" ? "it is empty" : `got ${reason.got}`;
+    const text = reason.expected ? `${came}, expected ${reason.expected}` : reason.msg;
     const name = labelOf(input) || reason.field;
     if (!input) return make("li", {}, `${name} ${text}`);
     const id = `wrong-${i}`;
@@ -208,6 +209,7 @@ function showPlan() {
   tiles.replaceChildren();
   limit.replaceChildren();
   byId("holds").hidden = !found?.gpu;
+  byId("results").classList.toggle("unasked", !workload);
   byId("curl").textContent = workload ? asCommand(workload) : "";
   if (!found) {
     fleet.textContent = "No plan";
@@ -256,7 +258,7 @@ function showSums(found, workload, memory) {
 }
 
 function asCommand(workload) {
-  const body = JSON.stringify(workload, null, 1).replaceAll("'", "'\\''");
+  const body = JSON.stringify(workload).replaceAll("'", "'\\''");
   return `curl -s ${location.origin}/plan -H 'Content-Type: application/json' -d '${body}'`;
 }
 
@@ -290,7 +292,7 @@ function drawCost(more) {
   chart(byId("cost"), {lines, mark, dots: true, xTitle: "requests per GPU", yTitle: "USD per million tokens",
     xName: shortNumber, yName: money,
     label: `Cost of a million tokens in USD against requests per GPU: ${told.join("; ")}`});
-  const missing = order.filter((curve) => curve.told).map((curve) => `${curve.gpu}: ${curve.told}`);
+  const missing = order.filter((curve) => curve.told).map((curve) => `${curve.gpu}: ${curve.told.replace(/\.?$/, ".")}`);
   const gap = mark ? " The plan lies above its line by what stands idle: GPUs come whole." : "";
   byId("cost-note").replaceChildren(...ticked(!workload ? "" : more ? "Asking the planner about other promises ..."
     : lines.length ? `Asked one GPU at a time under looser and tighter bounds, at 1,000 times the load.${gap} ${missing.join(" ")}`
