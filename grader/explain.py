@@ -6,6 +6,7 @@ Pure. On a split that is not public only what holds for the answers as a whole i
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -19,6 +20,9 @@ from milestones.slips import recognise
 from milestones.spec import Answers, Check, Files, ReadTable, Verdict
 
 MAX_TEXT = 2_000  # characters; an answer that is quoted (its keys, a message) may have any length
+
+
+_A_WORD = re.compile(r"\A[a-z]+(?=[ ,;:])")  # and no name of code
 
 
 @dataclass(frozen=True)
@@ -130,7 +134,8 @@ def _think(judged: Judged, known: Known | None, slip: Slip | None) -> str:
 
 def _sentences(parts: Sequence[str]) -> list[str]:
     """Return each part once, as a sentence that any report can hold, whatever it quotes."""
-    unique = dict.fromkeys(printable(_short(part.strip())) for part in parts if part.strip())
+    told = (printable(_short(part.strip())) for part in parts if part.strip())
+    unique = dict.fromkeys(_A_WORD.sub(lambda word: word.group().capitalize(), p) for p in told)
     return [part if part.endswith((".", "!", "?", ")")) else f"{part}." for part in unique]
 
 

@@ -12,8 +12,8 @@ from milestones.diagnosis import Breakdown, Part
 
 SHAPE = ["n_layers", "hidden_size", "n_heads", "n_kv_heads", "head_dim"]
 BATCHES = (1, 2, 8, 32, 128)
-CONTEXTS = (0, 1024, 4096, 16384, 65536)
-SIZES_B = (0, 1, 4, 10, 40)
+CONTEXTS = (0, 512, 1024, 2048, 8192)
+SIZES_B = (0, 1, 4, 8, 20)
 STANDS_OUT = 1.25  # a slice this many times as wrong as the others is worth a look
 FEWEST = 0.02  # of the runs: a slice that is told of holds more
 

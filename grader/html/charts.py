@@ -50,21 +50,15 @@ def bullet(figure: float, bar: float) -> Markup:
     )
 
 
-def slice_bar(share: float, of_count: float) -> Markup:
-    """Draw a slice's share of an error as a bar, and a mark at its share of the runs or plans."""
+def slice_bar(share: float, of_count: float | None) -> Markup:
+    """Draw a slice's share of an error as a bar, with a mark at its share of the runs or plans."""
+    drawn = [_rect("track", 0, 2, SLICE_WIDTH, 10)]
+    drawn.append(_rect("column", 0, 2, share * SLICE_WIDTH, 10))
+    if of_count is None:
+        return _svg(14, f"{share:.0%}", drawn, "slice", SLICE_WIDTH)
+    drawn.append(f'<path class="bar" d="M{1 + of_count * (SLICE_WIDTH - 2):.4g} 0V14"/>')
     label = f"{share:.0%} of the error, {of_count:.0%} of the count"
-    at = 1 + of_count * (SLICE_WIDTH - 2)
-    return _svg(
-        14,
-        label,
-        (
-            _rect("track", 0, 2, SLICE_WIDTH, 10),
-            _rect("column", 0, 2, share * SLICE_WIDTH, 10),
-            f'<path class="bar" d="M{at:.4g} 0V14"/>',
-        ),
-        "slice",
-        SLICE_WIDTH,
-    )
+    return _svg(14, label, drawn, "slice", SLICE_WIDTH)
 
 
 def shares(parts: Sequence[tuple[str, str, int]]) -> Markup:

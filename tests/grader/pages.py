@@ -10,6 +10,7 @@ from grader.handins import HandIn
 from grader.html import NearCopies, class_page, feedback_page
 from grader.notebook import Cell, Notebook
 from grader.report import CellError, CheckReport, MilestoneReport, Outcome, Stop
+from milestones.diagnosis import Breakdown, Diagnosis, Part
 
 M1, M2, M3, M4, M5, M6, M7 = milestones.SLUGS
 PLAIN = "plain"
@@ -54,6 +55,20 @@ def check(
     return CheckReport(name, sentence, outcome, earned, 2.0, figure, bar, hint, mistake)
 
 
+def diagnosed(text: str = PLAIN) -> Diagnosis:
+    """Return a diagnosis with all its parts and three cuts; `text` wherever one can be."""
+    parts = tuple(
+        Part(by, name, count, share, figure, bias)
+        for by in ("cache", "batch", "GPU")
+        for name, count, share, figure, bias in (
+            (f"8-bit {text[:40]}", 500, 0.7, 0.28, -0.27),
+            ("16-bit", 3_500, 0.3, 0.05, 0.001),
+        )
+    )
+    cut = Breakdown("Where the error lies", "runs", parts, f"Look first {text}.", "MAPE")
+    return Diagnosis(f"f({text})", f"8 bytes {text}.", f"twice {text}", f"Is it {text}?", cut)
+
+
 def report(slug: str, *checks: CheckReport) -> MilestoneReport:
     """Return a milestone's report."""
     return MilestoneReport(slug, milestones.load(slug).title, "0" * 64, checks or (check(),))
@@ -78,8 +93,9 @@ def one_of_each(text: str = PLAIN, student: str = "ann") -> list[Graded]:
     )
     good = check(name="figure", sentence="A figure.", figure=0.05, bar=0.062)
     near = CheckReport(
-        "near", "Nearly at its `bar`.", Outcome.FAILED, 1.0, 2.0, 0.07, 0.062, f"0.07 {text}"
-    )
+        "near", "Nearly at its `bar`.", Outcome.FAILED, 1.0, 2.0, 0.07, 0.062, f"0.07 {text}",
+        diagnosis=diagnosed(text),
+    )  # fmt: skip
     far = check(Outcome.FAILED, name="far", sentence="An R².", figure=-3.0, bar=0.97, hint=text)
     broken = check(Outcome.BROKEN, hint=f"The grader failed {text}")
     raised = (CellError(0, text), CellError(9, text), CellError(1, f"X: {text}"))

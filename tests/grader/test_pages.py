@@ -245,7 +245,8 @@ def test_what_is_for_the_instructor_alone_is_in_no_feedback() -> None:
 
 def test_a_figure_stands_beside_its_bar_in_words_and_in_a_picture() -> None:
     root = parsed(feedback())
-    labels = [str(e.attrib["aria-label"]) for e in root.iter() if local(e) == "svg"]
+    bullets = [e for e in root.iter() if local(e) == "svg" and e.attrib["class"] == "bullet"]
+    labels = [str(e.attrib["aria-label"]) for e in bullets]
     assert labels == [
         "0.0500, inside the bar of at most 0.062",
         "0.0700, outside the bar of at most 0.062",

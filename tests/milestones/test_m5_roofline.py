@@ -267,7 +267,7 @@ def test_a_fit_that_is_not_reproducible_fails(split: Path, right: dict[str, np.n
 
     report = judged(split, answers_of(split, right, COEFFICIENTS, shifted))["coefficients"]
     assert report.outcome is Outcome.FAILED
-    assert "not reproducible" in report.hint
+    assert "Not reproducible" in report.hint
 
 
 def test_terms_that_depend_on_the_table_fail(split: Path, right: dict[str, np.ndarray]) -> None:

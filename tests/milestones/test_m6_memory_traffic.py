@@ -197,7 +197,7 @@ def test_predictions_that_differ_on_a_second_run_are_not_reproducible(
     answers = answers_of(split, near)
     reports = judged(split, Answers(answers, answers_of(split, near * 1.001)))
     assert reports["row_by_row"].outcome is Outcome.FAILED
-    assert "not reproducible" in reports["row_by_row"].hint
+    assert "Not reproducible" in reports["row_by_row"].hint
     assert reports["step_error"].points  # what can be judged of one run is
     assert judged(split, Answers(answers, answers))["row_by_row"].points
 
