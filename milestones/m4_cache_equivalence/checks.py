@@ -195,10 +195,10 @@ def _form_agrees(answer: Answer, expected: np.ndarray) -> Verdict:
 def _where(answer: Answer) -> str:
     name = f"`{answer.call.function}`"
     if answer.call.function == "full_logits":
-        return f"{name} returned wrong logits"
+        return f"the logits of {name} are off"
     if answer.call.id.endswith("/0"):
-        return f"{name} is wrong at the first token of a sequence, where the cache is empty"
-    return f"{name} is right for the first token and wrong later"
+        return f"{name} is off at the first token of a sequence, where the cache is empty"
+    return f"{name} is right for the first token and off later"
 
 
 def _moved(a: np.ndarray, b: np.ndarray) -> bool:

@@ -41,7 +41,7 @@ def by_refusal(found: Sequence[Fate]) -> Breakdown | None:
         if not isinstance(fate.plan, Plan if fate.truth.possible else Refusal)
     ]
     return _breakdown(
-        "Where None is wrong",
+        "Where None, or a plan, does not fit",
         wrong,
         lambda f: "no plan, and one holds" if f.truth.possible else "a plan, and none holds",
     )

@@ -43,7 +43,7 @@ MISTAKES = (
         (Edit(REQUESTS, "int(free_bytes // request_bytes)", "free_bytes / request_bytes"),),
         caught_by="known_machine",
         also=IN_REQUESTS,
-        hint="There is no such thing as a part of a request here: round down.",
+        hint="Requests come whole: round down what fits.",
     ),
     NamedMistake(
         "cache_always_sixteen_bits",
