@@ -80,7 +80,7 @@ def print_week(week: Week, console: Console, now: datetime, n_unread: int = 0) -
     console.print(Padding(Text(week.next.command, "cyan"), (0, 0, 0, 2)))
     if n_unread:
         lines = "1 line" if n_unread == 1 else f"{n_unread} lines"
-        told = f"{lines} of .grader/history.jsonl cannot be read and were passed over."
+        told = f"Passed over in .grader/history.jsonl: {lines} that cannot be read."
         console.print(Text(told, "dim"))
 
 
@@ -110,7 +110,7 @@ def _points(row: Row) -> str:
 
 
 def _bar(row: Row, console: Console) -> str:
-    full, empty = ("#", ".") if console.options.ascii_only else ("█", "·")
+    full, empty = ("#", ".") if console.options.ascii_only else ("━", "·")
     share = row.points / row.points_max if row.points_max else 0.0
     n_full = int(share * BAR_CELLS)  # full only where every point is there
     return full * n_full + empty * (BAR_CELLS - n_full)

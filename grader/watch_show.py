@@ -8,7 +8,6 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
 from grader.desk import Desk
@@ -97,7 +96,9 @@ class WatchScreen:
     def _show_whole(self, graded: Graded) -> None:
         report, before = graded.report, graded.before
         if graded.on_save:
-            self._console.rule(f"[dim]graded at {datetime.now():%H:%M:%S}", align="left")
+            self._console.rule(
+                f"[dim]graded at {datetime.now():%H:%M:%S}", align="left", style="dim"
+            )
         print_milestone(report, self._console)
         if before is not None and report.unreadable is None:
             show_since(since(before, report), shown_points(report.points), self._console)
@@ -108,20 +109,17 @@ def show_since(found: Since, points: str, console: Console) -> None:
     if found.nothing:
         console.print(Padding(Text("Every outcome is as it was before.", "dim"), (0, 0, 1, 2)))
         return
-    grid = Table.grid(padding=(0, 1))
-    grid.add_column(width=1)
-    grid.add_column(no_wrap=True, overflow="ellipsis")  # the whole sentence stands above
-    for check in found.newly_passed:
-        grid.add_row(Text("+", "green"), Text(f"newly passed: {check.sentence}", "green"))
-    for check in found.newly_failed:
-        grid.add_row(Text("-", "red"), Text(f"newly failed: {check.sentence}", "red"))
-    for moved in found.moved:
-        grid.add_row("~", Text(_figure(moved.now, moved.before)))
+    lines = [Text(f"+ newly passed: {c.sentence}", "green") for c in found.newly_passed]
+    lines += [Text(f"- newly failed: {c.sentence}", "red") for c in found.newly_failed]
+    lines += [Text(f"~ {_figure(moved.now, moved.before)}") for moved in found.moved]
     before = shown_points(found.points_before)
     change = "" if before == points else f", {before} -> {points} points"
     title = f"Since the last time{change}:"
     console.print(Padding(Text(title, "bold"), (0, 0, 0, 2)))
-    console.print(Padding(grid, (0, 0, 1, 4)))
+    for line in lines:  # each on one line: the whole sentence stands above
+        line.truncate(console.width - 4, overflow="ellipsis")
+        console.print(Padding(line, (0, 0, 0, 4)))
+    console.print()
 
 
 def _figure(check: CheckReport, before: float) -> str:

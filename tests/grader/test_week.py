@@ -181,7 +181,7 @@ def test_it_fits_eighty_columns_and_any_terminal(encoding: str) -> None:
     text = raw.read()
     assert all(len(line) <= 80 for line in text.splitlines())
     assert "4/6" in text
-    assert "2 lines of .grader/history.jsonl" in text
+    assert ".grader/history.jsonl: 2 lines that cannot" in text
     assert "\x1b" not in text
 
 
@@ -237,5 +237,5 @@ def test_the_command_tells_of_checks_damage_and_a_misnamed_notebook(home: Path) 
     told = status(home)
     assert " ".join(checks[0].sentence.split()[:5]) in told
     assert "Think." in told
-    assert "1 line of .grader/history.jsonl cannot be read" in told
+    assert ".grader/history.jsonl: 1 line that cannot be read" in told
     assert "cannot be read\n" in "\n".join(line.rstrip() for line in told.splitlines()) + "\n"
