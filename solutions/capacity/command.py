@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +32,15 @@ WHOLE = click.IntRange(min=1)
 @click.option("--block-size", type=WHOLE, default=16, help="Tokens a block of the engine.")
 @click.option("--encoder-len", type=click.IntRange(min=0), default=0, help="Encoder tokens.")
 @click.option("--gpu", help="A GPU of data/catalog/gpus.csv: how many requests fit?")
-@click.option("--params-b", type=click.FloatRange(0, 1e6, min_open=True), help="1e9 parameters.")
+@click.option("--params-b", type=click.FloatRange(0, 1e6, min_open=True), help="Weights, 1e9.")
 @click.option("--weight-bits", type=click.FloatRange(1, 64), default=16, help="Bits a weight.")
 @click.option("--overhead-gb", type=click.FloatRange(0, 1e6), default=0, help="GB more a GPU.")
-@click.option("--json", "json_file", type=click.Path(dir_okay=False, path_type=Path))
+@click.option(
+    "--json",
+    "json_file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write every figure as JSON.",
+)
 def capacity(
     config: Path,
     context: int,
@@ -50,6 +56,11 @@ def capacity(
     json_file: Path | None,
 ) -> None:
     """Say what a model keeps for each request, from its config.json, and what fits on a GPU."""
+    figures = {"params-b": params_b, "weight-bits": weight_bits, "overhead-gb": overhead_gb}
+    for name, figure in figures.items():
+        if figure is not None and not isfinite(figure):  # a range lets nan through
+            raise ConfigRefusedError([name], f"expected a number, got {figure}")
+    machine = gpu_named(gpu) if gpu is not None else None
     parsed = load_config(config)
     size = size_cache(
         parsed,
@@ -62,8 +73,8 @@ def capacity(
     )
     click.echo(as_text(size))
     found: Fit | None = None
-    if gpu is not None:
-        found = _fits(parsed, size, gpu_named(gpu), params_b, weight_bits, overhead_gb)
+    if machine is not None:
+        found = _fits(parsed, size, machine, params_b, weight_bits, overhead_gb)
     if json_file is not None:
         json_file.write_text(
             json.dumps(as_json(size, found), indent=1, allow_nan=False) + "\n", encoding="utf-8"

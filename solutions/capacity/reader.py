@@ -122,7 +122,9 @@ class Reader:
         keys = list(keys)
         found = self.fact(name, keys, least)
         if found is None:
-            self.refuse(keys[:4], f"missing: {name} is under none of these keys")
+            self.refuse(
+                keys[:4], f"missing: {name} is under none of these keys; is it the whole file?"
+            )
         return found
 
     def listed(self, key: str) -> list[Any] | None:

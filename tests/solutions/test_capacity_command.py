@@ -158,6 +158,12 @@ def test_bad_usage_is_2(tmp_path: Path, options: list[str]) -> None:
     assert main([saved(tmp_path, LLAMA_70B), *options]) == 2
 
 
+@pytest.mark.parametrize("option", ["--params-b", "--weight-bits", "--overhead-gb"])
+def test_a_figure_that_is_no_number_is_refused_by_its_name(tmp_path: Path, option: str) -> None:
+    with pytest.raises(BadInputError, match=option.removeprefix("--")):
+        main([saved(tmp_path, LLAMA_70B), "--gpu", "H100", option, "nan"])
+
+
 def test_a_gpu_is_found_by_its_class_unless_that_is_ambiguous() -> None:
     assert gpu_named("h100").memory_gb == 80
     assert gpu_named("L40S").memory_gb == 48

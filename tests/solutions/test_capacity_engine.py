@@ -90,6 +90,8 @@ def test_a_state_is_kept_in_the_width_its_config_names() -> None:
     assert size_cache(BAMBA, 1).state_bytes_engine == size_cache(BAMBA, 1).state_bytes
     assert size_cache(wide, 1).state_bytes_engine == size_cache(BAMBA, 1).state_bytes_fp32
     assert size_cache(wide, 1).state_bytes == size_cache(BAMBA, 1).state_bytes
+    more = size_cache(wide, 1).state_bytes_fp32 - size_cache(wide, 1).state_bytes
+    assert per_gpu(wide, 1) - per_gpu(BAMBA, 1) == more
 
 
 def test_cross_attention_takes_blocks_of_the_encoder() -> None:

@@ -7,7 +7,7 @@ import copy
 import pytest
 
 from solutions.capacity import ConfigRefusedError, read_plan, size_cache
-from tests.solutions.capacity_shapes import FAR, SHAPES, Config, Shape, llama
+from tests.solutions.capacity_shapes import FAR, SHAPES, Config, Shape, llama, mla
 
 every_shape = pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
 
@@ -95,6 +95,25 @@ def test_window_layers_keep_the_window_and_full_layers_everything() -> None:
     assert plan.kv_bytes(100) == 2 * 100 * a_token
     assert plan.kv_bytes(101) == 201 * a_token, "101 windows tokens kept would be off by one"
     assert plan.counts == {"sliding": 1, "full": 1}
+
+
+def test_a_compressed_entry_comes_when_its_tokens_are_complete() -> None:
+    v4 = {"model_type": "deepseek_v4", "num_hidden_layers": 3, "head_dim": 512}
+    v4 |= {"sliding_window": 8, "index_head_dim": 128, "compress_ratios": [0, 4, 128, 0]}
+    v4 |= {"num_nextn_predict_layers": 1}
+    plan = read_plan(v4)
+    window, indexed, heavy = 3 * 8 * 1_024, 1_024 + 256, 1_024
+    assert plan.kv_bytes(8) == window + 2 * indexed
+    assert plan.kv_bytes(11) == window + 2 * indexed, "a third entry needs a twelfth token"
+    assert plan.kv_bytes(128) == window + 32 * indexed + heavy
+    assert plan.counts == {"sliding": 1, "compressed": 2}, "the fourth ratio is a draft layer's"
+
+
+def test_a_latent_that_is_switched_off_leaves_the_heads() -> None:
+    # deepseek-ai/deepseek-vl2-tiny: use_mla is false, and its heads are Llama's.
+    heads = mla("deepseek_v2", 12, 10, 1_280, use_mla=False) | {"v_head_dim": 0}
+    assert far(heads) == 12 * 2 * 10 * 128 * 2
+    assert far(heads | {"use_mla": True}) == 12 * 576 * 2
 
 
 def test_gemma_4_full_layers_have_their_own_heads() -> None:
