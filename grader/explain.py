@@ -9,6 +9,7 @@ import contextlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 import pandas as pd
 
@@ -77,8 +78,9 @@ def explain(
 
 
 def reader(places: Places) -> ReadTable:
-    """Return what reads the tables that calls name, from where they lie."""
+    """Return what reads the tables that calls name, from where they lie, each once."""
 
+    @cache
     def read_table(path: str) -> pd.DataFrame:
         return pd.read_csv(places.file(path), dtype={"run_id": str})
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -62,6 +62,16 @@ class Compared:
         """What its answers are called."""
         return "rows" if self.rows else self.numbers
 
+    def at(self, rows: np.ndarray) -> Compared:
+        """Return the same of some rows alone."""
+        return replace(
+            self,
+            value=self.value[rows],
+            right=self.right[rows],
+            quantities={name: q[rows] for name, q in self.quantities.items()},
+            others={},
+        )
+
     @property
     def same_shape(self) -> bool:
         """Whether values and right values can be compared one by one."""
@@ -83,7 +93,7 @@ class Compared:
 
 def close(value: np.ndarray, right: np.ndarray) -> np.ndarray:
     """Tell of each value whether it is the right one; what is not finite never is."""
-    return np.asarray(np.isfinite(value) & np.isclose(value, right, rtol=RTOL, atol=0.0))
+    return np.asarray((np.abs(value - right) <= RTOL * np.abs(right)) & np.isfinite(value))
 
 
 def of_cases(

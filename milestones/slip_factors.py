@@ -8,7 +8,7 @@ factors that are tried.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -197,9 +197,7 @@ def _constants(n: int) -> Iterator[Factor]:
 def _usable(compared: Compared) -> dict[str, np.ndarray]:
     """Return the quantities that every question has and that could be factors."""
     return {
-        name: q
-        for name, q in compared.quantities.items()
-        if bool((np.isfinite(q) & (q > 0)).all()) and not bool((q == 1).all())
+        name: q for name, q in compared.quantities.items() if bool((np.isfinite(q) & (q > 0)).all())
     }
 
 
@@ -212,12 +210,18 @@ def _told(
     n_wrong = int(compared.wrong.sum())
     if n_wrong < 2 and len(compared.value) > 1:
         return None
-    few = _sample(compared)
+    few = compared.at(_sample(compared))
+    first = list(tried(few))
+    if not first:
+        return None
+    explaining = _explain(few, [factor.factor for factor in first])
+    left = {factor.equals for factor, fits in zip(first, explaining, strict=True) if fits}
+    if not left:
+        return None
     found = [
         factor
         for factor in tried(compared)
-        if _explains(compared, factor.factor, few, 0.0)
-        and _explains(compared, factor.factor, np.arange(len(compared.value)), enough)
+        if factor.equals in left and _explains(compared, factor.factor, enough)
     ]
     if not found or len(found) > MOST_TOLD:
         return None
@@ -231,19 +235,24 @@ def _sample(compared: Compared) -> np.ndarray:
     return np.concatenate([wrong[:: max(1, len(wrong) // SAMPLE)], right[:SAMPLE]])
 
 
-def _explains(compared: Compared, factor: np.ndarray, rows: np.ndarray, enough: float) -> bool:
-    """Tell whether the factor explains all of these answers, and tells enough digits in them."""
-    value, right, f = compared.value[rows], compared.right[rows], factor[rows]
+def _explain(compared: Compared, factors: Sequence[np.ndarray]) -> np.ndarray:
+    """Tell of each factor, (n,), whether it explains all answers."""
+    f, value, right = np.array(factors), compared.value, compared.right
     if not compared.whole:
-        if not close(value, f * right).all():
-            return False
-        told = compared.digits[rows]
-    else:
-        low, high = np.floor(f * right), np.ceil(f * (right + 1))
-        if not ((f > 0) & (low <= value) & (value <= high)).all():
-            return False
-        told = np.log10(np.maximum(1.0, np.maximum(value, right) / (high - low + 1)))
-    return bool(told[compared.wrong[rows]].sum() >= enough)
+        return np.asarray(close(value, f * right).all(axis=1))
+    low, high = np.floor(f * right), np.ceil(f * (right + 1))
+    return np.asarray(((f > 0) & (low <= value) & (value <= high)).all(axis=1))
+
+
+def _explains(compared: Compared, factor: np.ndarray, enough: float) -> bool:
+    """Tell whether a factor explains all answers, and the wrong ones tell enough digits of it."""
+    if not _explain(compared, [factor])[0]:
+        return False
+    told = compared.digits
+    if compared.whole:
+        spread = np.ceil(factor * (compared.right + 1)) - np.floor(factor * compared.right) + 1
+        told = np.log10(np.maximum(1.0, np.maximum(compared.value, compared.right) / spread))
+    return bool(told[compared.wrong].sum() >= enough)
 
 
 def _upside_down(compared: Compared) -> Slip | None:
@@ -269,6 +278,6 @@ def _by_any_constant(compared: Compared) -> Slip | None:
     n = len(compared.value)
     if not math.isfinite(factor):
         return None
-    if not _explains(compared, np.full(n, factor), np.arange(n), ENOUGH):
+    if not _explains(compared, np.full(n, factor), ENOUGH):
         return None
     return Slip(times(factor), MISSING, n, compared.noun)
