@@ -55,7 +55,7 @@ class ColdBody:
             HostError: it cannot be started.
         """
         self._folder = folder = Path(tempfile.mkdtemp(prefix="kv-capacity-"))
-        self.shown_as: tuple[tuple[str, str], ...] = ((str(folder), "/course"),)
+        self.shown_as = as_course(str(folder))
         self._spent_s = 0.0
         work = folder / "notebooks"
         work.mkdir()
@@ -69,7 +69,7 @@ class ColdBody:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                start_new_session=os.name == "posix",
+                start_new_session=hasattr(os, "setsid"),
             )
         except OSError as error:
             self.clear()
@@ -133,7 +133,7 @@ class ColdBody:
     def end(self) -> None:
         """End it and all that it started."""
         family = self.family()
-        if os.name == "posix":
+        if hasattr(os, "killpg"):  # Windows has neither sessions nor groups
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
         for process in [*family, *self._strays()]:
@@ -154,6 +154,15 @@ class ColdBody:
                 if process.environ().get(TOKEN) == self._folder.name:
                     found.append(process)
         return found
+
+
+def as_course(folder: str) -> tuple[tuple[str, str], ...]:
+    """Return how a report tells a room's own folder: on every system as `/course`.
+
+    An error's message quotes a path, and so doubles the backslashes of Windows.
+    """
+    quoted = repr(folder)[1:-1]
+    return tuple((path, "/course") for path in dict.fromkeys((quoted, folder)))
 
 
 def total_cpu_s(family: list[psutil.Process]) -> float:

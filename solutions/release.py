@@ -190,7 +190,7 @@ def _points(course: Path, notebooks: Path) -> float:
             cwd=course,
             env={**os.environ, "PYTHONPATH": str(course.resolve())},
             capture_output=True,
-            text=True,
+            encoding="utf-8",
             check=False,
         )
         if not report.exists():
