@@ -103,7 +103,7 @@ def score(predicted):
     }
 
 
-searches = json.loads((DATA / "tuned_boosting.json").read_text())
+searches = json.loads((DATA / "tuned_boosting.json").read_text(encoding="utf-8"))
 for held_out, found in searches.items():
     promised = found["cross_validated_mape"]
     print(f"best of {found['trials']} trials, {held_out.replace('_', ' ')}: MAPE {promised:.4f}")
