@@ -133,7 +133,7 @@ def _misnamed(folder: Path) -> list[str]:
 
 
 def meant_by(stem: str) -> str | None:
-    """Return the milestone that a file's name seems to mean: `M2`, `m2_kv_bytes (1)`, `m2-kv`."""
+    """Return the milestone that a file's name seems to mean: a copy, another case, a short form."""
     word = stem.strip().lower().replace("-", "_").replace(" ", "_")
     for slug in (*milestones.SLUGS, *milestones.BONUS_SLUGS):
         if word.startswith(slug) or word.partition("_")[0] == slug.partition("_")[0]:
