@@ -82,7 +82,7 @@ def _print_check(check: CheckReport, console: Console) -> None:
     grid = Table.grid(padding=(0, 2), expand=True)
     grid.add_column(width=7)
     grid.add_column(ratio=1)
-    grid.add_column(justify="right", width=8)
+    grid.add_column(justify="right", width=9)  # 0.25/0.25
     sentence = Text(check.sentence)
     if check.figure is not None:
         sentence.append(f"  {check.figure:.4f}", style="bold")

@@ -56,6 +56,21 @@ def test_each_student_gets_a_page_and_the_class_one_that_leads_to_them(out: Path
     assert 'href="feedback/ann.html"' in overview
 
 
+# ---------------------------------------------------------------- what a person marks
+
+
+def test_what_a_person_marks_lies_in_a_document_and_goes_with_it(tmp_path: Path) -> None:
+    told = "### Why\n\nBecause.\n"
+    ann, bob = graded("ann"), graded("bob")
+    ann = replace(ann, report=replace(ann.report, document=told))
+    out = write([ann, bob], tmp_path / "out")
+    folder = out / "documents" / M2
+    assert {path.name: path.read_text() for path in folder.iterdir()} == {"ann.md": told}
+    assert told not in (out / "reports" / "ann" / f"{M2}.json").read_text()
+    write([graded("ann"), bob], out)
+    assert not list(folder.iterdir())
+
+
 # ---------------------------------------------------------------- receipts
 
 

@@ -271,7 +271,7 @@ def report(outcome: Outcome = Outcome.PASSED) -> MilestoneReport:
     points = None if outcome is Outcome.BROKEN else 0.1 + 0.2
     check = CheckReport("c", "It is.", outcome, points, 1.0, 0.1 + 0.7, 0.8, "ü\n")
     stop = Stop("ended its process", by_bound=False, detail="by SIGKILL")
-    return MilestoneReport(M2, "Bytes", "aa", (check,), (), None, stop, "note")
+    return MilestoneReport(M2, "Bytes", "aa", (check,), (), None, stop, "note", "### Why\nü\n")
 
 
 def test_a_kept_result_is_the_one_that_was_made(tmp_path: Path) -> None:

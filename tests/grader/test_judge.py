@@ -167,6 +167,17 @@ def test_a_long_array_is_known_by_the_rows_in_which_the_mistake_is_wrong(tmp_pat
         assert hint(other) == ""
 
 
+def test_a_long_text_is_known_by_a_hash_and_can_be_read_by_nobody() -> None:
+    text = "Eight H200, because they are cheap. " * 20
+    stored = probe(text, "right")
+    assert "H200" not in json.dumps(stored)
+    assert probe("short", "right") == "short"
+    mistake = Mistake("m", ("is_seven",), "Hm.", {"number/0": stored})
+    for value, hint in ((text, "Hm."), (text + " ", ""), ("short", "")):
+        (report,) = judged(Answer(CALL, value), _fails, mistakes=(mistake,))
+        assert report.hint == hint, value
+
+
 def test_a_mistake_is_not_read_into_answers_that_are_wrong_elsewhere() -> None:
     right, wrong = np.linspace(1, 2, 100), np.linspace(1, 2, 100)
     wrong[7] = 0.0

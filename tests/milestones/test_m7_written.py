@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from grader.gradebook.manual import read_rubric
 from milestones.m7_planner import MILESTONE
 from milestones.m7_planner.plans import KEYS
 from milestones.m7_planner.written import (
@@ -224,3 +226,9 @@ def test_a_document_holds_whatever_the_figures_are(figures: Any) -> None:
     told = document(answers("We buy nothing at all.", figures))
     assert told.startswith("We buy nothing at all.")
     assert max(map(len, told.splitlines())) < 200
+
+
+def test_the_example_of_a_rubric_can_be_read(course: Path) -> None:
+    rubric = read_rubric(course / "milestones" / MILESTONE.slug / "rubric.toml")
+    assert sum(criterion.points_max for criterion in rubric) == 5
+    assert not any(criterion.bonus for criterion in rubric)
