@@ -11,6 +11,7 @@ from typing import Any
 
 import milestones
 from grader.errors import BadInputError
+from grader.explain import reader
 from grader.judge import all_broken, judge, read_mistakes
 from grader.live.asking import Asked, ask_all
 from grader.live.drift import Note, drift
@@ -120,7 +121,14 @@ def _judged(subject: Subject, asked: Asked) -> tuple[CheckReport, ...]:
     try:
         mistakes = read_mistakes(split.truth, milestone.slug)
         answers = Answers(asked.answers)
-        return judge(milestone, answers, split.truth, mistakes, public=split.public)
+        return judge(
+            milestone,
+            answers,
+            split.truth,
+            mistakes,
+            public=split.public,
+            read_table=reader(subject.places),
+        )
     except Exception as error:  # the split is ours, so is the fault
         return all_broken(milestone, f"The grader failed ({type(error).__name__}: {error}).")
 

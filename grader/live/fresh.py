@@ -9,6 +9,7 @@ import threading
 from dataclasses import dataclass
 
 from grader.cold import COLD
+from grader.explain import reader
 from grader.grade import Job, Transcript, grade_notebook, perform
 from grader.host import Start
 from grader.limits import Limits
@@ -59,4 +60,5 @@ def run_fresh(
     def here(job: Job) -> list[Transcript]:
         return perform(job, Start(places, Limits()), COLD, threading.Event())
 
-    return Fresh(ran, grade_notebook(milestone, notebook, split, here))
+    report = grade_notebook(milestone, notebook, split, here, read_table=reader(places))
+    return Fresh(ran, report)
