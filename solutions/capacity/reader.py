@@ -96,7 +96,8 @@ class Reader:
     def fact(self, name: str, keys: Iterable[str], least: int = 1) -> Fact | None:
         """Return the number that one of several spellings gives; two that disagree are refused.
 
-        What the file says under any spelling comes before a class default.
+        What the file says under any spelling comes before a class default, and a null where the
+        class has a default switches it off.
         """
         keys = list(keys)
         stated = [
@@ -110,8 +111,6 @@ class Reader:
         if stated:
             key, value = stated[0]
             return Fact(name, value, self.where(key), "stated")
-        if any(self.states(key) for key in keys):
-            return None  # a null switches the class default off
         for key in keys:
             if (value := self.whole(key, least)) is not None:
                 return Fact(name, value, self.where(key), self.source(key))

@@ -167,6 +167,14 @@ def test_a_nested_section_wins_over_outer_keys_of_the_same_name() -> None:
     assert far(outer | {"text_config": inner}) == far(inner)
 
 
+def test_a_nested_section_without_a_type_is_of_the_type_its_wrapper_has() -> None:
+    gemma = copy.deepcopy(next(shape for shape in SHAPES if shape.name == "Gemma-3-4B"))
+    del gemma.config["text_config"]["model_type"]
+    assert far(gemma.config) == gemma.right
+    with pytest.raises(ConfigRefusedError, match=r"text_config\.model_type"):
+        read_plan(gemma.config | {"model_type": "nobody"})
+
+
 def test_a_nested_section_may_leave_sizes_to_its_class_and_says_so() -> None:
     # llava-hf/llava-1.5-7b-hf: its text_config names the type and no size. A file is otherwise.
     text = {"model_type": "llama", "max_position_embeddings": 4_096, "vocab_size": 32_064}
