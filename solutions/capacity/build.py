@@ -9,8 +9,9 @@ from solutions.capacity.caches import Cache, CrossCache, HeadsCache, NoCache
 from solutions.capacity.facts import Fact
 from solutions.capacity.heads import Heads, full_heads, heads_of, sliding_heads
 from solutions.capacity.latent import Latent, latent_of
+from solutions.capacity.layer_plan import layer_plan
 from solutions.capacity.plan import CachePlan, Layer
-from solutions.capacity.plans import MORE_LAYERS, LayerPlan, layer_plan
+from solutions.capacity.plans import MORE_LAYERS, LayerPlan
 from solutions.capacity.reader import Reader
 from solutions.capacity.sections import decoder_section
 from solutions.capacity.shared import shared_with

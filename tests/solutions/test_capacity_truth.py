@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from solutions.capacity import ConfigRefusedError, read_plan, size_cache
-from solutions.capacity.plans import RULES
+from solutions.capacity.layer_plan import RULES
 from solutions.capacity.sections import decoder_section
 from solutions.capacity.special import SPECIAL
 from solutions.capacity.states import RULES as STATES
