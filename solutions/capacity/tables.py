@@ -21,8 +21,8 @@ class Family:
     """How the class behind a `model_type` spends its layers when the file does not spell it out.
 
     `plan` names a rule of `layer_plan.py` or `special.py`, `state` one of `states.py`, `text` the
-    type of a wrapper's text section that does not name its own, `defaults` the type whose class defaults apply, `mlp`
-    how a feed-forward block is built (`gated`, `plain` or empty: the weights cannot be counted).
+    type of a wrapper's text section that does not name its own, `defaults` the type whose class
+    defaults apply, `mlp` how a feed-forward block is built (`gated`, `plain` or empty: the weights cannot be counted).
     """
 
     model_type: str
