@@ -22,7 +22,8 @@ class Family:
 
     `plan` names a rule of `layer_plan.py` or `special.py`, `state` one of `states.py`, `text` the
     type of a wrapper's text section that does not name its own, `defaults` the type whose class
-    defaults apply, `mlp` how a feed-forward block is built (`gated`, `plain` or empty: the weights cannot be counted).
+    defaults apply, `mlp` how a feed-forward block is built (`gated`, `plain`, or
+    empty: the weights cannot be counted).
     """
 
     model_type: str
