@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import traceback
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any
 
@@ -25,14 +25,15 @@ SAME_RTOL = 1e-9  # two computations of the same wrong formula differ by roundin
 class Mistake:
     """A known mistake as a split stores it: the checks that catch it, its hint, its answers.
 
-    `problems` are the calls that it gives no usable answer to.
+    `problems` are the calls that it gives no usable answer to, and why: an error of another kind is
+    another mistake.
     """
 
     name: str
     checks: tuple[str, ...]
     hint: str
     answers: Mapping[str, Any]
-    problems: tuple[str, ...] = ()
+    problems: Mapping[str, str] = field(default_factory=dict)
 
 
 def read_mistakes(truth: Files, slug: str) -> tuple[Mistake, ...]:
@@ -43,7 +44,7 @@ def read_mistakes(truth: Files, slug: str) -> tuple[Mistake, ...]:
             tuple(entry["checks"]),
             entry["hint"],
             entry["answers"],
-            tuple(entry["problems"]),
+            entry["problems"],
         )
         for entry in truth.json(f"{slug}/mistakes.json")
     )
@@ -165,7 +166,7 @@ def _same(mistake: Mistake, check: Check, asked: Sequence[Answer]) -> bool:
 def _same_answer(mistake: Mistake, answer: Answer, reads: Sequence[int | str]) -> bool:
     call_id = answer.call.id
     if answer.problem is not None:
-        return call_id in mistake.problems
+        return mistake.problems.get(call_id) == answer.problem.summary
     if call_id not in mistake.answers:
         return False
     if answer.call.returns == "kept":
@@ -250,5 +251,5 @@ def mistake_as_json(mistake: Mistake) -> dict[str, Any]:
         "checks": list(mistake.checks),
         "hint": mistake.hint,
         "answers": dict(mistake.answers),
-        "problems": list(mistake.problems),
+        "problems": dict(mistake.problems),
     }

@@ -189,7 +189,11 @@ def stored_mistakes(
             for call_id, answer in asked.items()
             if answer.problem is None
         }
-        problems = tuple(call_id for call_id in asked if call_id not in answers)
+        problems = {
+            call_id: answer.problem.summary
+            for call_id, answer in asked.items()
+            if answer.problem is not None
+        }
         stored.append(Mistake(mistake.name, mistake.checks, mistake.hint, answers, problems))
     return tuple(stored)
 

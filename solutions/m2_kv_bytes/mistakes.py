@@ -11,7 +11,7 @@ from solutions.m2_kv_bytes.edited import (
     SIZED,
 )
 from solutions.m2_kv_bytes.mistakes_of_the_field import OF_THE_FIELD
-from solutions.m2_kv_bytes.mistakes_on_rungs import LAST_RUNGS
+from solutions.m2_kv_bytes.mistakes_on_rungs import CORE_ONLY, LAST_RUNGS
 from solutions.mistake import Edit, NamedMistake
 
 # First, for a hint is the first that fits: a guess says more of a refusal than a wrong size does.
@@ -393,4 +393,4 @@ CLOSING = (
     ),
 )
 
-MISTAKES = (*GUESSES, *WRONG_SIZES, *OF_THE_FIELD, *LAST_RUNGS, *CLOSING)
+MISTAKES = (CORE_ONLY, *GUESSES, *WRONG_SIZES, *OF_THE_FIELD, *LAST_RUNGS, *CLOSING)

@@ -1,31 +1,33 @@
-"""Mistakes on the rungs that earn a bonus; the first makes none, it stops at the core."""
+"""Mistakes on the rungs that earn a bonus; and who makes none, for stopping at the core."""
 
 from solutions.m2_kv_bytes.edited import BONUS, FROM_CONFIG, HEADS, KINDS
 from solutions.mistake import Edit, NamedMistake
 
-# Whoever stops at the core refuses these files and loses nothing but the bonus.
-LAST_RUNGS = (
-    NamedMistake(
-        "core_only",
-        (
-            Edit(
-                KINDS,
-                "    plans = [",
-                "    for key in BONUS_PLANS:\n        if config.get(key):\n"
-                '            raise ValueError(f"{key} is not read here")\n    plans = [',
-            ),
-            Edit(
-                FROM_CONFIG,
-                "for key in OTHER_CACHES:",
-                "for key in (*OTHER_CACHES, *BONUS_CACHES):",
-            ),
-            Edit(FROM_CONFIG, 'elif kind == "chunked_attention":', "elif False:"),
+# Whoever stops at the core refuses these files and loses nothing but the bonus. It comes before all
+# others: what refuses is told so, whatever else would refuse as well.
+CORE_ONLY = NamedMistake(
+    "core_only",
+    (
+        Edit(
+            KINDS,
+            "    plans = [",
+            "    for key in BONUS_PLANS:\n        if config.get(key):\n"
+            '            raise ValueError(f"{key} is not read here")\n    plans = [',
         ),
-        caught_by="other_layer_plans",
-        also=BONUS[1:],
-        hint="Refusing these files is right as far as the core goes, and costs no point of it. To "
-        "earn the bonus, read their plan of layers: the handout has the rules.",
+        Edit(
+            FROM_CONFIG,
+            "for key in OTHER_CACHES:",
+            "for key in (*OTHER_CACHES, *BONUS_CACHES):",
+        ),
+        Edit(FROM_CONFIG, 'elif kind == "chunked_attention":', "elif False:"),
     ),
+    caught_by="other_layer_plans",
+    also=BONUS[1:],
+    hint="Refusing these files is right as far as the core goes, and costs no point of it. To "
+    "earn the bonus, read the key instead: the handout has its rule.",
+)
+
+LAST_RUNGS = (
     NamedMistake(
         "bonus_plans_ignored",
         (

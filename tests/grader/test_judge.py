@@ -133,10 +133,12 @@ def test_a_check_that_sees_problems_judges_them_itself() -> None:
 
 
 def test_a_mistake_that_cannot_answer_is_known_by_that_too() -> None:
-    mistake = Mistake("m", ("is_seven",), "Hm.", {}, ("number/0",))
-    answer = Answer(CALL, problem=Problem("`number` raised IndexError on a question"))
-    (report,) = judged(answer, is_seven, mistakes=(mistake,), public=False)
-    assert report.hint == "`number` raised IndexError on a question. Hm."
+    raised = "`number` raised IndexError on a question"
+    mistake = Mistake("m", ("is_seven",), "Hm.", {}, {"number/0": raised})
+    for summary, hint in ((raised, " Hm."), ("`number` is not written yet", "")):
+        answer = Answer(CALL, problem=Problem(summary))
+        (report,) = judged(answer, is_seven, mistakes=(mistake,), public=False)
+        assert report.hint == f"{summary}.{hint}"
 
 
 def test_a_hint_is_kept_for_the_checks_it_belongs_to() -> None:
@@ -151,7 +153,7 @@ def test_a_long_array_is_known_by_the_rows_in_which_the_mistake_is_wrong(tmp_pat
     wrong[3_500:] = right[3_500:] * 2
     answers = {"number/0": probe(wrong, right)}
     stored = [
-        {"name": "m", "checks": ["is_seven"], "hint": "Hm.", "answers": answers, "problems": []}
+        {"name": "m", "checks": ["is_seven"], "hint": "Hm.", "answers": answers, "problems": {}}
     ]
     folder = tmp_path / "m0"
     folder.mkdir()
