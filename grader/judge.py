@@ -199,6 +199,8 @@ def _equal(value: Any, stored: Any) -> bool:
 
 
 def _same_rows(value: np.ndarray, stored: Mapping[str, Any], columns: Sequence[int] = ()) -> bool:
+    if stored.keys() != {"rows", "values"}:  # the mistake's answer was a dict, and no array
+        return False
     rows, kept = stored["rows"], np.asarray(stored["values"], dtype=float)
     if value.ndim == 0 or value.ndim != kept.ndim or len(value) <= max(rows):
         return False

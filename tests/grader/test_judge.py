@@ -257,3 +257,9 @@ def test_a_figure_whose_interval_holds_the_bar_is_too_close_to_call() -> None:
     assert interval[0] < errors.mean() < interval[1]
     assert "too close to call" in at_most(errors.mean(), 0.09, "the MAPE", interval).remark
     assert "too close to call" not in at_most(errors.mean(), 0.2, "the MAPE", interval).remark
+
+
+def test_an_array_is_no_mistake_whose_answer_is_a_dict() -> None:
+    mistake = Mistake("m", ("is_seven",), "Hm.", {"number/0": {"a": 8}})
+    (report,) = judged(Answer(CALL, np.ones(3)), replace(_fails, reads=("a",)), mistakes=(mistake,))
+    assert (report.outcome, report.hint) == (Outcome.FAILED, "")
