@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 DEMO := hidden/demo
 
-.PHONY: demo test lint bench bench-class setup clean
+.PHONY: demo test lint bench bench-class bench-capacity setup clean
 
 setup: .venv/.ready
 
@@ -43,6 +43,10 @@ bench: setup .bench/.ready
 STUDENTS ?= 10 30 100
 bench-class: setup
 	$(BIN)/python -m tests.bench_scale --students $(STUDENTS)
+
+# Our KV-cache calculator and published ones on the same config files (../shared/configs).
+bench-capacity: setup
+	$(BIN)/python -m tests.bench_calculators
 
 # What `bench` compares with. Each has an environment of its own, as its users have: what one brings
 # along slows the start of the other.

@@ -1,0 +1,1 @@
+"""Published KV-cache calculators, each asked in an environment of its own."""
