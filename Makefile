@@ -35,6 +35,8 @@ lint: setup
 bench: setup .bench/.ready
 	$(BIN)/python -m tests.bench
 	@echo
+	$(BIN)/python -m tests.bench_live
+	@echo
 	$(BIN)/python -m tests.bench_class
 	@echo
 	$(BIN)/python -m tests.bench_serve

@@ -6,6 +6,7 @@ import os
 import warnings
 from collections.abc import MutableMapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -133,6 +134,16 @@ def _judged(subject: Subject, asked: Asked) -> tuple[CheckReport, ...]:
         return all_broken(milestone, f"The grader failed ({type(error).__name__}: {error}).")
 
 
+@lru_cache
+def _given(slug: str) -> frozenset[str]:
+    """Return the sources of the cells that the course gave."""
+    blank = Path(milestones.__file__).parent / slug / "blank.ipynb"
+    try:
+        return frozenset(cell.source for cell in read_notebook(blank).cells)
+    except BadInputError:
+        return frozenset()
+
+
 def _unwritten(milestone: Milestone, checks: Sequence[CheckReport], asked: Asked) -> dict[str, str]:
     """Return the checks that wait for a function to be written, and its name."""
     found = {}
@@ -159,5 +170,6 @@ def _notes(subject: Subject, history: History) -> tuple[tuple[Note, ...], bool]:
         history.run_cells(),
         saved_at(subject.file),
         missing,
+        _given(subject.milestone.slug),
     )
     return found, True

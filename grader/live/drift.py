@@ -17,7 +17,6 @@ from grader.live.definitions import CellCode, Definition
 AnyCell = TypeVar("AnyCell", "SavedCell", "RunCell")
 MAX_NAMES = 5
 DEFINES = re.compile(r"^((?:async )?def \w+|class \w+)\(.*")
-UNWRITTEN = "raise NotImplementedError"  # the body of an exercise as the course gives it
 MAX_START = 48  # characters of a cell's first line that tell it from others
 
 
@@ -70,14 +69,16 @@ def drift(
     run: Sequence[RunCell],
     saved_at: float | None,
     missing: Collection[str] = (),
+    given: Collection[str] = (),
 ) -> tuple[Note, ...]:
     """Return what would come out otherwise for the `asked` names, at most one note a name.
 
     `run` is in the order of running, `saved` in the order of the file, which was last written at
-    `saved_at` (Unix seconds). `missing` are the asked names that the kernel does not have.
+    `saved_at` (Unix seconds). `missing` are the asked names that the kernel does not have, and
+    `given` the sources of cells as the course gave them: nothing is written there yet.
     """
     compared = _Compared(saved, run, saved_at)
-    found = [compared.not_run(name) for name in asked if name in missing]
+    found = [compared.not_run(name, given) for name in asked if name in missing]
     found += [compared.note(name) for name in compared.reached(asked) if name not in missing]
     notes = [note for note in found if note is not None]
     unsaved = [f"`{note.name}`" for note in notes if note.kind == "unsaved"]
@@ -115,10 +116,10 @@ class _Compared:
                 waiting += sorted(last.needs | last.calls_on)
         return list(found)
 
-    def not_run(self, name: str) -> Note | None:
+    def not_run(self, name: str, given: Collection[str]) -> Note | None:
         """Return a note on an asked name that only the file has."""
         saved = self._in_file(name)
-        if not saved or UNWRITTEN in saved[-1][0].source:
+        if not saved or saved[-1][0].source in given:
             return None
         if self._live(name):  # what was run and is gone was deleted on purpose
             return None

@@ -36,6 +36,8 @@ def beside(slug: str, namespace: Mapping[str, Any], environment: Mapping[str, st
 def milestone_of(named: str, file: Path | None, defined: Collection[str]) -> str:
     """Return the slug meant: the one named, else the notebook's, else by what is defined.
 
+    By that it is one of whose own functions at least twice as many are there as of any other.
+
     Raises:
         BadInputError: it is none, or it cannot be told; the message says what to type.
     """
@@ -47,25 +49,29 @@ def milestone_of(named: str, file: Path | None, defined: Collection[str]) -> str
     by_name = None if file is None else _by_stem(file.stem)
     if by_name is not None:
         return by_name
-    found = {
-        slug: [name for name in milestones.load(slug).functions if name in defined]
-        for slug in milestones.SLUGS
-    }
-    whole = [slug for slug in found if len(found[slug]) == len(milestones.load(slug).functions)]
-    some = [slug for slug in found if found[slug]]
-    for candidates in (whole, some):
-        if len(candidates) == 1:
-            return candidates[0]
-    example = f"say which, for example `%check {_number(some[0]) if some else 2}`"
+    counts = {slug: len(own & set(defined)) for slug, own in _own_names().items()}
+    some = sorted((slug for slug in counts if counts[slug]), key=lambda slug: -counts[slug])
+    if len(some) == 1 or (some and counts[some[0]] >= 2 * counts[some[1]]):
+        return some[0]
     if not some:
         raise BadInputError(
             "which milestone? No function of any is defined here yet. Run the cells that define "
-            f"yours, or {example}"
+            "yours, or say which, for example `%check 2`"
         )
-    numbers = " and ".join(_number(slug) for slug in whole or some)
+    numbers = " and ".join(map(_number, sorted(some)))
     raise BadInputError(
-        f"which milestone? Functions of milestones {numbers} are defined here; {example}"
+        f"which milestone? Functions of milestones {numbers} are defined here; say which, for "
+        f"example `%check {_number(some[0])}`"
     )
+
+
+def _own_names() -> dict[str, set[str]]:
+    """Return the names that each milestone asks for and no other does."""
+    asked = {slug: set(milestones.load(slug).functions) for slug in milestones.SLUGS}
+    return {
+        slug: names - {name for other in asked if other != slug for name in asked[other]}
+        for slug, names in asked.items()
+    }
 
 
 def _by_stem(stem: str) -> str | None:

@@ -12,7 +12,7 @@ from grader.html.page import get_ready, part
 from grader.html.scale import SHOWN, Scale
 from grader.live.report import LiveReport
 from grader.present import print_report
-from grader.report import CheckReport, Outcome, Report, shown_points
+from grader.report import CheckReport, Outcome, Report, shown_bonus, shown_points
 
 WIDTH = 88  # columns of the plain text
 WORDS = {
@@ -77,6 +77,7 @@ class Shown:
             },
             points=shown_points(report.points),
             points_max=shown_points(report.points_max),
+            bonus=shown_bonus(report.bonus, report.bonus_max),
             points_of=lambda check: (
                 f"{shown_points(check.points)} / {shown_points(check.points_max)}"
             ),

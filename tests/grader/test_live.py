@@ -271,6 +271,7 @@ def test_the_milestone_is_the_one_named_else_the_notebooks_else_the_one_defined(
         ("9", (), "there is no milestone '9'"),
         ("", (), "No function of any is defined here yet"),
         ("", ("profile_runs", "roofline_terms"), "milestones 1 and 5 are defined here"),
+        ("", ("understanding",), "No function of any"),  # every milestone asks for that
     ],
 )
 def test_a_milestone_that_cannot_be_told_is_asked_for(

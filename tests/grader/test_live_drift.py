@@ -8,7 +8,9 @@ import psutil
 import pytest
 
 from grader.live.definitions import definitions_of
+from grader.notebook import read_notebook
 from grader.report import Outcome
+from solutions.render import blank_paths
 from tests.grader.livenotebook import SAVED_JUST_NOW, SAVED_LONG_AGO, LiveNotebook
 
 FACTOR = "FACTOR = 2"
@@ -118,9 +120,10 @@ def test_a_name_defined_only_further_down_is_told(notebook: LiveNotebook) -> Non
 
 def test_a_function_that_only_the_file_defines_is_told(notebook: LiveNotebook) -> None:
     cell = "def kv_bytes_for_runs(runs):\n    return []"
-    blank = "def kv_bytes_from_config(config):\n    raise NotImplementedError('yours to write')"
+    blank = [cell.source for cell in read_notebook(blank_paths("m2_kv_bytes")[0]).cells]
+    mine = ("def kv_bytes_per_token(", "def kv_bytes_for_runs(")
     notebook.run(PLAIN)
-    notebook.save(PLAIN, cell, blank)
+    notebook.save(PLAIN, cell, *(source for source in blank if not source.startswith(mine)))
     assert notes(notebook) == [("not_run", "kv_bytes_for_runs")]
 
 
