@@ -28,6 +28,7 @@ from milestones.spec import Answer, Answers, Files
 from solutions.exam import mistaken_answers, reference_answers, stored_mistakes, write_questions
 from solutions.lesson import ROOT
 from solutions.mistake import Edit
+from tests.grader.fuzz import PUBLIC, TRUTH, right_answers
 
 SEED = (23).to_bytes(32, "big")
 SLUGS = ("m1_profile_runs", "m2_kv_bytes", "m3_concurrency", "m4_cache_equivalence", "m5_roofline")
@@ -443,3 +444,41 @@ def test_the_edits_of_a_mistake_and_a_number_are_no_slip() -> None:
     """An edit that keeps answers right is none; guards the helper that the tests above use."""
     assert Edit("f", "a", "b").apply("a") == "b"
     assert math.isnan(of_cases([("3", 3, {})]).value[0])
+
+
+ARRAYS = (
+    np.array(7.0),
+    np.zeros(0),
+    np.zeros((0, 4)),
+    np.ones(3),
+    np.full((5, 2), np.nan),
+    np.full((5, 4), np.inf),
+    np.ones((2, 3, 4)),
+)
+JUNK = (None, True, "3", [], [1, 2], {}, {"gpu": 3}, -1, 3.5, 1e308, 2**1_000, -(2**1_000), 0)
+
+
+@pytest.mark.parametrize("slug", milestones.SLUGS)
+def test_whatever_is_answered_explaining_it_raises_nothing(slug: str) -> None:
+    """A judge forgives a fault in explaining; here it is none."""
+    right, read_table = right_answers(slug), reader(Places(ROOT / "data", PUBLIC / "questions"))
+    explaining = [c for c in milestones.load(slug).checks if c.compare or c.cut]
+    assert explaining
+    for i in range(len(JUNK)):
+        answers = Answers({name: _spoilt(one, i) for name, one in right.by_id.items()})
+        for check in explaining:
+            if check.judge(answers, TRUTH).passed:
+                continue
+            with np.errstate(all="ignore"):
+                if check.compare is not None:
+                    recognise(check.compare(answers, TRUTH, read_table))
+                if check.cut is not None:
+                    check.cut(answers, TRUTH, read_table)
+
+
+def _spoilt(answer: Answer, i: int) -> Answer:
+    if answer.call.returns == "kept":
+        return answer
+    arrays = isinstance(answer.value, np.ndarray)
+    value = ARRAYS[i % len(ARRAYS)] if arrays else JUNK[i]
+    return replace(answer, value=value)
