@@ -61,7 +61,7 @@ GUESSES = (
             ),
         ),
         caught_by="unreadable_configs",
-        hint="`layer_types` must have exactly one entry a layer: more are as wrong as fewer.",
+        hint="`layer_types` must have exactly one entry a layer: no more, no fewer.",
     ),
     NamedMistake(
         "group_number_guessed",

@@ -26,7 +26,7 @@ MISTAKES = (
         (Edit(FIT, "return max(0, math.floor(left / a_request))", "return 256"),),
         caught_by="fits_in_memory",
         also=(*NOT_RUNNING, *CASE_CHANGES),
-        hint="This plan never asks whether the requests fit: weights and every request's cache "
+        hint="Nothing here asks whether the requests fit: weights and every request's cache "
         "share 92 % of the GPU's memory.",
     ),
     NamedMistake(
@@ -109,8 +109,8 @@ MISTAKES = (
         ),
         caught_by="none_only_where_nothing_holds",
         also=BROKEN_FLEETS,
-        hint="One GPU that cannot serve the workload is no reason to give up: None is right only "
-        "if none of those on offer can.",
+        hint="One GPU that cannot serve the workload says nothing of the others: None is right "
+        "only if none of those on offer can.",
     ),
     NamedMistake(
         "cost_of_what_could_be_made",
