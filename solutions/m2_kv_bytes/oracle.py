@@ -276,6 +276,7 @@ def _sliding_by_layer(rng: np.random.Generator, ask: Ask) -> Case:
     config |= {"layer_types": kinds, "sliding_window": window}
     if ask.variant == 1:  # the plan says the same, and the type needs no code when it is spelled
         config |= {"model_type": "gemma3_text", "sliding_window_pattern": every}
+        config |= {"head_dim": head_dim}  # without it this type's heads are 256 wide
     ask = ask.near(window, rng)
     held = full * ask.context_len + (n_layers - full) * min(ask.context_len, window)
     return Case(config, ask, held * numbers_of_token(1, n_kv_heads, head_dim))
