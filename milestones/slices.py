@@ -23,9 +23,9 @@ def cut_by(runs: pd.DataFrame, trained: pd.DataFrame) -> dict[str, np.ndarray]:
 
     `runs` are raw columns; `trained` the runs that were there to learn from.
     """
-    layout = np.select(
-        [runs["n_kv_heads"] == runs["n_heads"], runs["n_kv_heads"] == 1], ["MHA", "MQA"], "GQA"
-    )
+    shared_by = runs["n_heads"] / runs["n_kv_heads"]  # query heads that read one KV head
+    several = np.where(runs["n_kv_heads"] > 1, "GQA", "MQA")
+    layout = np.where(shared_by == 1, "MHA", several)
     seen = pd.MultiIndex.from_frame(trained[SHAPE])
     is_seen = pd.MultiIndex.from_frame(runs[SHAPE]).isin(seen)
     return {
