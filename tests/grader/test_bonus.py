@@ -18,11 +18,12 @@ from rich.console import Console
 
 import milestones
 from grader.changes import Before, changes
+from grader.classroom import Graded, Reason
 from grader.gradebook import exports
 from grader.gradebook.book import Book, open_book, read_class, record
 from grader.gradebook.github import result
 from grader.gradebook.gradescope import results
-from grader.gradebook.points import CheckPoints, Final, final_points, total_points
+from grader.gradebook.points import CheckPoints, Entry, Final, final_points, total_points
 from grader.gradebook.rules import MilestoneRules, Rounding, Rules, rules_of
 from grader.gradebook.standings import standings
 from grader.handins import find_hand_ins
@@ -31,10 +32,17 @@ from grader.html.statistics import Result, check_numbers
 from grader.judge import judge
 from grader.outputs import COLUMNS, report_path
 from grader.present import as_json, as_junit, print_report
-from grader.report import EXIT_BROKEN, EXIT_FAILED, EXIT_PASSED, Outcome, Report, exit_code
+from grader.report import (
+    EXIT_BROKEN,
+    EXIT_FAILED,
+    EXIT_PASSED,
+    CheckReport,
+    Outcome,
+    Report,
+    exit_code,
+)
 from milestones.spec import Answer, Answers, Call, Check, Files, Milestone, Verdict, check, passed
 from tests.grader.gradebook import M2, MONDAY, SPLIT, graded, settled
-from tests.grader.pages import Reason
 from tests.grader.pages import check as page_check
 from tests.grader.pages import report as page_report
 from tests.grader.test_rules import attempt, due, entry
@@ -148,7 +156,9 @@ def test_of_what_is_all_bonus_only_what_was_handed_in_is_graded(tmp_path: Path) 
 BONUS = CheckPoints("rung", Decimal(2), Decimal(2), bonus=True)
 
 
-def with_bonus(*earned: float, late: timedelta = timedelta(), bonus: Decimal | None = BONUS.points):
+def with_bonus(
+    *earned: float, late: timedelta = timedelta(), bonus: Decimal | None = BONUS.points
+) -> Entry:
     one = attempt(1, *earned, late=late)
     one = replace(one, checks=(*one.checks, replace(BONUS, points=bonus)))
     return replace(entry(one), bonus_max=Decimal(2))
@@ -156,7 +166,7 @@ def with_bonus(*earned: float, late: timedelta = timedelta(), bonus: Decimal | N
 
 def test_a_bonus_counts_on_top_of_full_points_and_says_so() -> None:
     final = final_points(with_bonus(5, 5, 5), MilestoneRules())
-    assert (final.points, final.points_max, final.bonus) == (17, 15, 2)
+    assert [final.points, final.points_max, final.bonus] == [17, 15, 2]
     assert final.lines == ("15 of 15", "2 of 2 bonus")
 
 
@@ -169,7 +179,7 @@ def test_a_rule_switches_the_bonus_off_even_where_it_broke() -> None:
     off = MilestoneRules(bonus=False)
     for bonus in (Decimal(2), None):
         final = final_points(with_bonus(5, 5, 5, bonus=bonus), off)
-        assert (final.points, final.bonus, final.bonus_max) == (15, 0, 0)
+        assert [final.points, final.bonus, final.bonus_max] == [15, 0, 0]
     assert final_points(with_bonus(5, 5, 5, bonus=None), MilestoneRules()).points is None
 
 
@@ -207,7 +217,9 @@ def test_the_rules_file_switches_a_bonus_off_or_caps_it() -> None:
     assert mixed.bonus_cap == Decimal("2.5")
 
 
-def handed_in(student: str, points: float = 5.0, bonus: float | None = 1.0, slug: str = M2):
+def handed_in(
+    student: str, points: float = 5.0, bonus: float | None = 1.0, slug: str = M2
+) -> Graded:
     one = graded(student, [points], slug=slug)
     first = one.report.checks[0]
     outcome = BROKEN if bonus is None else PASSED if bonus else FAILED
@@ -228,10 +240,11 @@ def test_a_gradebook_keeps_what_was_bonus(book: Book) -> None:
         record(book, one, split_id=SPLIT, walled=True)
     held = read_class(book)
     ann, bob = standings(held, Rules())
-    assert (ann.finals[M2].points, ann.finals[M2].points_max) == (6, 5)
-    assert (ann.finals["x1"].points, ann.finals["x1"].points_max) == (1, 0)
-    assert (ann.total.points, ann.total.points_max) == (7, 5)
-    assert (bob.finals["x1"].points, bob.finals["x1"].lines) == (0, ("nothing was handed in",))
+    assert [ann.finals[M2].points, ann.finals[M2].points_max] == [6, 5]
+    assert [ann.finals["x1"].points, ann.finals["x1"].points_max] == [1, 0]
+    assert [ann.total.points, ann.total.points_max] == [7, 5]
+    assert bob.finals["x1"].points == 0
+    assert bob.finals["x1"].lines == ("nothing was handed in",)
     assert bob.total.points == 5, "who leaves out what is all bonus owes nothing"
     kept = next(iter(held.reports.values()))
     assert [one.bonus for one in kept.checks] == [False, True]
@@ -262,7 +275,7 @@ def test_a_gradebook_of_the_schema_before_is_brought_up_to_this_one(tmp_path: Pa
     old.close()
     with open_book(path) as opened:
         held = read_class(opened).entries["ann", M2]
-        assert (held.checks_max, held.bonus_max) == (15, 0)
+        assert [held.checks_max, held.bonus_max] == [15, 0]
         record(opened, handed_in("bob"), split_id=SPLIT, walled=True, handed_in_at=MONDAY)
         assert read_class(opened).entries["bob", M2].bonus_max == 2
 
@@ -287,7 +300,7 @@ def test_a_page_of_feedback_shows_a_bonus_beside_the_points() -> None:
     assert "2 of 2 bonus" in pages[1]
 
 
-def page_graded(checks):
+def page_graded(checks: tuple[CheckReport, ...]) -> Graded:
     one = handed_in("ann")
     return replace(one, report=replace(one.report, checks=checks, stop=None, cells=()))
 

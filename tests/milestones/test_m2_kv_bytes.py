@@ -249,6 +249,14 @@ def alone(key: str) -> Rule:
     return lambda c: inner(c).get(key) and "multi_query" not in c
 
 
+def has_sign(sign: str) -> Rule:
+    return lambda c: sign in c.get("hybrid_override_pattern", "")
+
+
+def has_block(what: str) -> Rule:
+    return lambda c: any(block["attention"][what] for block in c.get("block_configs") or ())
+
+
 def lists(kind: str) -> Rule:
     return lambda c: kind in (c.get("layer_types") or ())
 
@@ -302,16 +310,9 @@ RULES: Mapping[str, Rule] = {
     **{f"bonus: {k}": has(k) for k in (*keys.BONUS_PLANS, *keys.BONUS_CACHES)},
     "bonus: chunks by layer_types": lists("chunked_attention"),
     "bonus: offset": lambda c: c.get("attn_layer_offset"),
+    **{f"bonus: {sign} in a pattern": has_sign(sign) for sign in "*ME-"},
     **{
-        f"bonus: {sign} in a pattern": lambda c, sign=sign: (
-            sign in c.get("hybrid_override_pattern", "")
-        )
-        for sign in "*ME-"
-    },
-    **{
-        f"bonus: {what}": lambda c, what=what: any(
-            block["attention"][what] for block in c.get("block_configs") or ()
-        )
+        f"bonus: {what}": has_block(what)
         for what in ("n_heads_in_group", "no_op", "replace_with_linear")
     },
 }

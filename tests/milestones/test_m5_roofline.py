@@ -307,7 +307,8 @@ def test_no_altered_row_is_a_public_run() -> None:
 
     def questions(known: pd.DataFrame) -> pd.DataFrame:
         source = Source(np.random.default_rng(4), drawn, known, known)
-        return oracle.draw(source).questions["altered.csv"]
+        table: pd.DataFrame = oracle.draw(source).questions["altered.csv"]
+        return table
 
     nothing = drawn.iloc[:0]
     before = questions(nothing)

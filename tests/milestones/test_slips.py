@@ -455,7 +455,21 @@ ARRAYS = (
     np.full((5, 4), np.inf),
     np.ones((2, 3, 4)),
 )
-JUNK = (None, True, "3", [], [1, 2], {}, {"gpu": 3}, -1, 3.5, 1e308, 2**1_000, -(2**1_000), 0)
+JUNK: tuple[object, ...] = (
+    None,
+    True,
+    "3",
+    [],
+    [1, 2],
+    {},
+    {"gpu": 3},
+    -1,
+    3.5,
+    1e308,
+    2**1_000,
+    -(2**1_000),
+    0,
+)
 
 
 @pytest.mark.parametrize("slug", milestones.SLUGS)
