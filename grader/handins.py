@@ -12,7 +12,8 @@ from grader.archives import Member
 from grader.errors import BadInputError
 from grader.layouts import students
 
-MAX_NAME = 80  # characters of a student's name in a file's name; file systems take 255 bytes
+MAX_NAME = 80  # characters of a student's name in a file's name
+MAX_NAME_BYTES = 200  # file systems take 255; a hash, `.html` and `.unfinished` may follow
 PLAIN = " -_.@()+,="
 
 
@@ -77,8 +78,10 @@ def file_stem(student: str) -> str:
         c if c.isalnum() or (c in PLAIN and not (c in " ." and i in (0, last))) else _escaped(c)
         for i, c in enumerate(student)
     )
-    if len(kept) > MAX_NAME:
-        return f"{kept[:MAX_NAME]}~{sha256(student.encode()).hexdigest()[:16]}"
+    # A letter takes up to four bytes: one student's name must not cost a class its files.
+    short = kept[:MAX_NAME].encode()[:MAX_NAME_BYTES].decode(errors="ignore")
+    if short != kept:
+        return f"{short}~{sha256(student.encode()).hexdigest()[:16]}"
     return kept or "%"
 
 

@@ -385,6 +385,7 @@ def test_a_time_that_no_calendar_has_is_no_time() -> None:
 def test_no_two_students_share_a_file_and_none_leaves_its_folder() -> None:
     names = ["ann", "Ann B.", "../x", "..", ".", ".hidden", "a/b", "a\\b", "a%2Fb", "x" * 300]
     names += ["x" * 299 + "y", "new\nline", "nul\0", "Łukasz", "=cmd()", "C:", "a ", " a", "a."]
+    names += ["\u4e00" * 80, "\U00020000" * 60, "\U00020000" * 300, "x" + "\U00020000" * 60]
     stems = [file_stem(name) for name in names]
     assert len(set(stems)) == len(names)
     for stem in stems:
@@ -392,7 +393,7 @@ def test_no_two_students_share_a_file_and_none_leaves_its_folder() -> None:
         assert Path(stem).name == stem
         assert not set(stem) & set('/\\:*?"<>|\0\n')
         assert stem == stem.strip(". ")
-        assert len(f"{stem}.html".encode()) <= 255
+        assert len(f"{stem}.html.unfinished".encode()) <= 255
 
 
 def test_a_zip_is_closed_after_it_was_read(tmp_path: Path) -> None:
