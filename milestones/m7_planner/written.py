@@ -35,6 +35,7 @@ NAMED_REL = 0.01  # as in `capacity_plan`: what is rounded to three digits errs 
 NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 WORD = re.compile(r"[^\W\d_]{2,}")
+FIGURES = "### Figures, written and planned"
 
 
 @cache
@@ -162,7 +163,11 @@ def _names(text: str, key: str, figures: Mapping[str, Any]) -> bool:
 
 
 def document(answers: Answers) -> str:
-    """Return the plan as a person reads it: the text, then its figures beside the planner's own.
+    """Return the plan as a person reads it: its figures beside the planner's own, then the text.
+
+    Both are a stranger's words: of HTML, links and pictures nothing is left live. The figures come
+    first, since a text may open what swallows all that follows (a fence, a comment), or bring a
+    table that only looks like the grader's.
 
     Empty where no part holds a word of the student's own, and none stands outside the parts.
     """
@@ -171,11 +176,12 @@ def document(answers: Answers) -> str:
         return ""
     planned = _planned(answers)
     rows = [
-        f"| {key} | {_shown(figures, key)} | {_shown(planned, key)} |"
+        f"| {key} | {_cell(_shown(figures, key))} | {_cell(_shown(planned, key))} |"
         for key in (*KEYS, *NAMED[CHANGES])
     ]
     table = ["| figure | written | planner |", "|---|---|---|", *rows]
-    return "\n".join([text.strip(), "", "### Figures", "", *table, ""])
+    plan = _harmless(text.strip())
+    return "\n".join([FIGURES, "", *table, "", "### The plan, as handed in", "", plan, ""])
 
 
 def _is_template(text: str) -> bool:
@@ -205,3 +211,17 @@ def _shown(figures: Any, key: str) -> str:
     if is_number(value):
         return shown(value)
     return value[:40] if isinstance(value, str) else "-"
+
+
+# Entities and not backslashes: a backslash of the text's own would take ours away.
+LIVE = re.compile(r"<(?=[A-Za-z/!?])|\](?=[\[(:])")
+
+
+def _harmless(text: str) -> str:
+    """Return Markdown in which no HTML, link or picture is live; in code it shows as an entity."""
+    return LIVE.sub(lambda found: f"&#{ord(found.group())};", text)
+
+
+def _cell(text: str) -> str:
+    """Return a text that stays in its cell of a table."""
+    return _harmless(" ".join(text.split())).replace("|", "&#124;").replace("`", "&#96;")

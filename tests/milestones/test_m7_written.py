@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from markdown_it import MarkdownIt
 
 from grader.gradebook.manual import read_rubric
 from milestones.m7_planner import MILESTONE
@@ -15,6 +17,7 @@ from milestones.m7_planner.written import (
     CHOSEN,
     FEWEST_DIFFERENT,
     FEWEST_WORDS,
+    FIGURES,
     NAMED,
     document,
     headings,
@@ -203,14 +206,15 @@ def test_the_least_number_of_words_is_enough_and_one_less_is_not(solved: dict[st
 # ---------------------------------------------------------------- for the person who marks it
 
 
-def test_a_document_is_the_text_and_its_figures_beside_the_planners(
+def test_a_document_is_the_figures_beside_the_planners_and_then_the_text(
     solved: dict[str, Any],
 ) -> None:
     figures = solved["capacity_plan"]
     planned = Answer(Call("case/base", "plan", {}), {"n_gpus": 9})
     given = answers(solved["written_plan"], figures)
     told = document(Answers({**given.by_id, "case/base": planned}))
-    assert told.startswith(solved["written_plan"].strip())
+    assert told.startswith(FIGURES)
+    assert told.rstrip().endswith(solved["written_plan"].strip())
     assert "| n_gpus | 8 | 9 |" in told
     assert "| gpu | H200 | - |" in told
     assert all(f"| {key} |" in told for key in (*KEYS, *NAMED[CHANGES]))
@@ -224,8 +228,48 @@ def test_there_is_no_document_where_nothing_was_written(text: Any) -> None:
 @pytest.mark.parametrize("figures", [None, [], "text", {"gpu": {"a": 1}}, {"gpu": "x" * 999}])
 def test_a_document_holds_whatever_the_figures_are(figures: Any) -> None:
     told = document(answers("We buy nothing at all.", figures))
-    assert told.startswith("We buy nothing at all.")
+    assert told.rstrip().endswith("We buy nothing at all.")
     assert max(map(len, told.splitlines())) < 200
+
+
+@pytest.mark.parametrize("opened", ["<!--", "```", "<details>", "~~~", "<pre>", "<!DOCTYPE"])
+def test_no_text_hides_the_figures_that_the_grader_sets_beside_it(opened: str) -> None:
+    forged = f"We buy nothing.\n\n{FIGURES}\n\n| gpu | H200 | H200 |\n\n{opened}"
+    told = document(answers(forged, {"gpu": "A100"}))
+    assert told.index("| gpu | A100 | - |") < told.index("We buy nothing.")
+
+
+@pytest.mark.parametrize(
+    "live",
+    [
+        "<script>alert(1)</script>",
+        "\\<img src=x onerror=alert(1)>",
+        "![seen](https://example.org/seen.png)",
+        "\\![seen](https://example.org/seen.png)",
+        "[read](javascript:alert(1))",
+        "[read][1]\n\n[1]: javascript:alert(1)",
+        "<https://example.org>",
+    ],
+)
+def test_nothing_in_a_document_is_live_in_the_browser_of_who_marks_it(live: str) -> None:
+    for told in (
+        document(answers(f"We buy nothing. {live}", {})),
+        document(answers("We buy nothing.", {"gpu": live, "limited_by": live})),
+    ):
+        page = MarkdownIt("commonmark", {"html": True}).enable("table").render(told)
+        assert not re.search(r"<(script|img|a)\b", page)
+
+
+def test_a_figure_that_is_a_text_stays_in_its_cell_of_the_table() -> None:
+    told = document(answers("We buy nothing.", {"gpu": "H200 | H200 |\n\n<!-- `"}))
+    row = next(line for line in told.splitlines() if line.startswith("| gpu |"))
+    assert row.count("|") == 4
+    assert "<!--" not in told
+
+
+def test_arithmetic_and_code_in_a_document_stay_as_they_were_written() -> None:
+    text = "35 < 50 ms, and `gpus[0]` with a batch<=61: a **bold** step."
+    assert document(answers(text, {})).rstrip().endswith(text)
 
 
 def test_the_example_of_a_rubric_can_be_read(course: Path) -> None:
