@@ -159,8 +159,17 @@ def _judge_one(
 
 
 def _same(mistake: Mistake, check: Check, asked: Sequence[Answer]) -> bool:
-    """Tell whether all answers to a failed check are this mistake's, the right ones among them."""
+    """Tell whether all answers to a failed check are this mistake's, the right ones among them.
+
+    Several answers of nothing but 0 are no mistake's: any slip that is large enough makes them.
+    """
+    if len(asked) > 1 and all(_is_zero(answer.value) for answer in asked):
+        return False
     return all(_same_answer(mistake, answer, check.reads) for answer in asked)
+
+
+def _is_zero(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value == 0
 
 
 def _same_answer(mistake: Mistake, answer: Answer, reads: Sequence[int | str]) -> bool:

@@ -18,13 +18,20 @@ DIGITS = 6.0  # what one number tells at that tolerance
 class Slip:
     """A slip that explains every answer: what they equal, and what to think about.
 
-    `count` are the answers it was seen in, right ones included where it says that they are right.
+    A thought must hold whichever side of a fraction the slip is on: of a quotient an eighth came
+    back where a division by 8 was forgotten. `count` are the answers it was seen in, right ones
+    included where it says that they are right.
     """
 
     equals: str
-    think: str
+    thoughts: tuple[str, ...]
     count: int = 0
     noun: str = "answers"
+
+    @property
+    def think(self) -> str:
+        """What to think about, each thought once."""
+        return " ".join(dict.fromkeys(self.thoughts))
 
     def __str__(self) -> str:
         """Say what the answers equal, and in how many of them."""

@@ -31,9 +31,10 @@ class Constant:
 
 MISSING = "Which factor of your product is missing, or counted once too often?"
 CONSTANTS = (
-    Constant(8, "A byte has 8 bits: is something counted in bits that belongs in bytes?"),
+    Constant(8, "A byte has 8 bits: is something counted in bits that belongs in bytes, or divided "
+                "by 8 twice?"),
     Constant(2, "Keys and values are two, and so are a multiplication and an addition: is a factor "
-                "of 2 counted twice?"),
+                "of 2 missing, or counted twice?"),
     Constant(100, "A fraction and a percentage are a factor of 100 apart."),
     Constant(60, "Minutes and seconds, or hours and minutes, are a factor of 60 apart."),
     Constant(3600, "An hour has 3,600 seconds: which of the two is the unit?"),
@@ -56,11 +57,6 @@ CONSTANTS = (
     ),
     Constant(-1, "The sign is the other one: what is taken from what?"),
 )  # fmt: skip
-INVERSES = {
-    8: "A byte has 8 bits: is something divided by 8 that is in bytes already?",
-    2: "Keys and values are two, and so are a multiplication and an addition: is a factor of 2 "
-       "missing?",
-}  # fmt: skip
 IN_WORDS = {2.0: "twice", 0.5: "half", 0.125: "an eighth of", -1.0: "minus"}
 BITS = (16.0, 8.0, 32.0)
 APART = (60, 3600, 1e3, 1e6, 1e9)
@@ -104,12 +100,12 @@ def by_a_rough_factor(compared: Compared) -> Slip | None:
     for name, other in compared.others.items():
         if _about(compared.value / other, 1.0):
             return Slip(
-                f"about what {name} would be", f"Asked for is another quantity than {name}."
+                f"about what {name} would be", (f"Asked for is another quantity than {name}.",)
             )
     for constant in CONSTANTS:
         for factor in (constant.factor, 1 / constant.factor):
             if constant.factor in APART and _about(compared.value / compared.right, factor):
-                return Slip(f"about {times(factor)}", constant.think)
+                return Slip(f"about {times(factor)}", (constant.think,))
     return None
 
 
@@ -142,11 +138,15 @@ def _ones(compared: Compared) -> Iterator[Factor]:
     if len(compared.value) == 1:
         return  # one answer cannot tell a quantity from a number that happens to equal it
     for name, q in _usable(compared).items():
-        yield Factor(q, f"the right value times {name}", f"Is `{name}` counted once too often?")
+        yield Factor(
+            q,
+            f"the right value times {name}",
+            f"Is `{name}` a factor once too often, or a division by it missing?",
+        )
         yield Factor(
             1 / q,
             f"the right value divided by {name}",
-            f"Is `{name}` missing, or divided by once too often?",
+            f"Is a factor `{name}` missing, or divided by once too often?",
         )
         if name.endswith("_bits") and np.ptp(q) > 0:
             for bits in BITS:
@@ -190,8 +190,7 @@ def _constants(n: int) -> Iterator[Factor]:
         yield Factor(np.full(n, constant.factor), times(constant.factor), constant.think)
         if constant.factor != -1:
             under = 1 / constant.factor
-            think = INVERSES.get(int(constant.factor), constant.think)
-            yield Factor(np.full(n, under), times(under), think)
+            yield Factor(np.full(n, under), times(under), constant.think)
 
 
 def _usable(compared: Compared) -> dict[str, np.ndarray]:
@@ -226,8 +225,8 @@ def _told(
     if not found or len(found) > MOST_TOLD:
         return None
     equals = ", or ".join(factor.equals for factor in found)
-    think = " ".join(dict.fromkeys(factor.think for factor in found))
-    return Slip(equals, think, len(compared.value), compared.noun)
+    thoughts = tuple(factor.think for factor in found)
+    return Slip(equals, thoughts, len(compared.value), compared.noun)
 
 
 def _sample(compared: Compared) -> np.ndarray:
@@ -263,7 +262,7 @@ def _upside_down(compared: Compared) -> Slip | None:
         return None
     return Slip(
         "one over the right value",
-        "What is divided by what? The quotient is upside down.",
+        ("What is divided by what? The quotient is upside down.",),
         n,
         compared.noun,
     )
@@ -280,4 +279,4 @@ def _by_any_constant(compared: Compared) -> Slip | None:
         return None
     if not _explains(compared, np.full(n, factor), ENOUGH):
         return None
-    return Slip(times(factor), MISSING, n, compared.noun)
+    return Slip(times(factor), (MISSING,), n, compared.noun)

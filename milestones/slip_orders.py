@@ -22,7 +22,7 @@ def of_order(compared: Compared) -> Slip | None:
     if told is None or (compared.same_shape and not compared.wrong.any()):
         return None
     equals, think = told
-    return Slip(equals, think, len(right), "rows")
+    return Slip(equals, (think,), len(right), "rows")
 
 
 def _transposed(value: np.ndarray, right: np.ndarray) -> tuple[str, str] | None:

@@ -46,7 +46,7 @@ def _by_the_same(compared: Compared) -> Slip | None:
         told = f"{abs(much):,.0f}"
         think = f"What is {told} here, and counted {'twice' if much > 0 else 'not at all'}?"
     equals = f"the right value {'plus' if much > 0 else 'minus'} {told}"
-    return Slip(equals, think, n, compared.noun)
+    return Slip(equals, (think,), n, compared.noun)
 
 
 def _by_a_part(compared: Compared) -> Slip | None:
@@ -56,13 +56,13 @@ def _by_a_part(compared: Compared) -> Slip | None:
         return None
     if not _is_whole(value).all():
         if (np.floor(value) == right).all():
-            think = "Only whole ones count: round down."
-            return Slip("the right value before it is rounded down", think, n, compared.noun)
+            equals = "the right value before it is rounded down"
+            return Slip(equals, ("Only whole ones count: round down.",), n, compared.noun)
         return None
     off = value - right
     if ((off == 0) | (off == 1)).all():
-        equals = f"one too many in {int((off == 1).sum()):,} of {n:,} {compared.noun}, right else"
-        return Slip(equals, "Is a quotient rounded to the nearest whole number? Round down.")
+        equals = f"one too many in {int((off == 1).sum()):,} of {n:,} {compared.noun}, else right"
+        return Slip(equals, ("Is a quotient rounded to the nearest whole number? Round down.",))
     return None
 
 
@@ -78,7 +78,7 @@ def _to_whole(compared: Compared) -> Slip | None:
     ):
         if (value == cut).all():
             think = "The decimals belong to the answer: is there a `//`, an `int()` or a `round()`?"
-            return Slip(told, think, n, compared.noun)
+            return Slip(told, (think,), n, compared.noun)
     return None
 
 
@@ -92,6 +92,6 @@ def _to_decimals(compared: Compared) -> Slip | None:
             if told < ENOUGH:
                 return None
             equals = f"the right value rounded to {decimals} decimal{'s' if decimals > 1 else ''}"
-            return Slip(equals, "Return the number as it is; round only what you print.", n,
+            return Slip(equals, ("Return the number as it is; round only what you print.",), n,
                         compared.noun)  # fmt: skip
     return None

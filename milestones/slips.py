@@ -42,7 +42,7 @@ def recognise(compared: Sequence[Compared]) -> Slip | None:
     if not all(one.name for one in wrong):
         return None
     told = "; ".join(f"{one.name}: {slip}" for one, slip in zip(wrong, slips, strict=True))
-    return Slip(told, " ".join(dict.fromkeys(slip.think for slip in slips)))
+    return Slip(told, tuple(thought for slip in slips for thought in slip.thoughts))
 
 
 def _slip(compared: Compared) -> Slip | None:
@@ -75,7 +75,7 @@ def _only_where(compared: Compared) -> Slip | None:
     if len(told) != 1:
         return None
     equals = f"the right value in every row but those where {told[0]}"
-    return Slip(equals, "What is different there? Work one such row out by hand.")
+    return Slip(equals, ("What is different there? Work one such row out by hand.",))
 
 
 def _conditions(compared: Compared) -> Iterator[str]:

@@ -226,7 +226,8 @@ def _number_agrees(
     remark = f"{told or name!r} is not right for every table."
     right = right_number(right)
     if not is_number(value):
-        return failed(f"`{name}` is {kind_of(value)}.", remark, asked=str(answer.call))
+        came_back = f"`{name}` is {kind_of(value)}; a number was expected."
+        return failed(came_back, remark, asked=str(answer.call))
     if not math.isclose(value, right, rel_tol=rel, abs_tol=0.0):
         return failed(f"`{name}` is {how_far(value, right)}.", remark, asked=str(answer.call))
     return passed()

@@ -78,7 +78,8 @@ def any_machine(answers: Answers, truth: Files) -> Verdict:
     points=2,
     topics=["fraction"],
     compare=_beside("fraction"),
-    think="How much of the memory may be used at all? `memory_fraction` says, in both functions.",
+    think="Are the answers right with 0.92 and off here? How much of the memory may be used at all "
+    "is what `memory_fraction` says, in both functions.",
 )
 def memory_fraction(answers: Answers, truth: Files) -> Verdict:
     """Both functions use `memory_fraction` of the memory: other values than 0.92 count too."""

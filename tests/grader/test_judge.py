@@ -126,6 +126,17 @@ def test_a_mistake_is_recognised_by_what_the_check_reads_alone(column: int, hint
     assert (report.hint == "Hm.") is hinted
 
 
+def test_nothing_but_zeros_is_read_as_no_mistake() -> None:
+    calls = [Call(f"number/{i}", "number", {"n": i}) for i in range(2)]
+    milestone = Milestone("m0", "Numbers", ("number",), lambda _questions: calls, (is_seven,))
+    mistake = Mistake("m", ("is_seven",), "Hm.", {"number/0": 0, "number/1": 0})
+    eight = replace(mistake, answers={"number/0": 0, "number/1": 8})
+    for stored, values, told in ((mistake, (0, 0), False), (eight, (0, 8), True)):
+        answers = {c.id: Answer(c, value) for c, value in zip(calls, values, strict=True)}
+        (report,) = judge(milestone, Answers(answers), Files(Path()), (stored,), public=True)
+        assert (report.mistake == "m") is told
+
+
 def test_a_check_that_sees_problems_judges_them_itself() -> None:
     counting = replace(_fails, sees_problems=True, judge=lambda _answers, _truth: passed())
     (report,) = judged(Answer(CALL, problem=Problem("it raised")), counting)
