@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+import milestones
 from grader.limits import Limits
 from grader.seccomp import DENIED
+from milestones.questions import read_questions
 
 
 @pytest.fixture
@@ -38,3 +40,20 @@ def test_the_bounds_it_states_are_those_that_hold(page: str) -> None:
     assert limits.output_bytes // 2**20 == 200
     assert "200 MB of output" in page
     assert f"denies {len(DENIED)} system calls" in page
+
+
+def test_what_constants_are_worth_is_what_their_checks_give(page: str) -> None:
+    paragraph = page[page.index("**A notebook that memorises") : page.index("**Copied work**")]
+    told = " ".join(paragraph.split())
+    named = set(re.findall(r"`([a-z_]+)` ?", told)) - {"grader check"}
+    checks = [check for slug in milestones.SLUGS for check in milestones.load(slug).checks]
+    worth = [check.points for check in checks if check.name in named]
+    assert len(worth) == len(named) == 4
+    fixed = [
+        question.points
+        for slug in milestones.SLUGS
+        for question in read_questions(slug)
+        if question.kind != "function"
+    ]
+    assert f"{sum(worth):g} of 100 points" in told
+    assert f"{sum(fixed):g} more" in told
