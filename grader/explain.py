@@ -20,6 +20,9 @@ from milestones.diagnosis import Breakdown, Diagnosis
 from milestones.slips import recognise
 from milestones.spec import Answers, Check, Files, ReadTable, Verdict
 
+NOTHING = (
+    "Does the function `return` its result? What it only prints, or only assigns, never comes back."
+)
 MAX_TEXT = 2_000  # characters; an answer that is quoted (its keys, a message) may have any length
 
 
@@ -131,7 +134,15 @@ def _think(judged: Judged, known: Known | None, slip: Slip | None) -> str:
         return known.hint
     if slip is not None:
         return slip.think
-    return "" if judged.unanswered else judged.check.think
+    if judged.unanswered:
+        return ""
+    return NOTHING if _returns_nothing(judged) else judged.check.think
+
+
+def _returns_nothing(judged: Judged) -> bool:
+    """Tell whether a function answered None to every question, as one without `return` does."""
+    asked = [a for topic in judged.check.topics for a in judged.answers.under(topic)]
+    return all(a.value is None and a.call.returns == "json" and not a.call.variable for a in asked)
 
 
 def _sentences(parts: Sequence[str]) -> list[str]:

@@ -250,7 +250,7 @@ def _explains(compared: Compared, factor: np.ndarray, enough: float) -> bool:
     told = compared.digits
     if compared.whole:
         spread = np.ceil(factor * (compared.right + 1)) - np.floor(factor * compared.right) + 1
-        told = np.log10(np.maximum(1.0, np.maximum(compared.value, compared.right) / spread))
+        told = np.log10(np.maximum(1.0, compared.value / spread))  # 0 is any large divisor's
     return bool(told[compared.wrong].sum() >= enough)
 
 

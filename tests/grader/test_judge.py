@@ -126,6 +126,17 @@ def test_a_mistake_is_recognised_by_what_the_check_reads_alone(column: int, hint
     assert (report.hint == "Hm.") is hinted
 
 
+def test_a_function_that_returns_nothing_is_asked_about_its_return() -> None:
+    thinking = replace(is_seven, think="Count again.")
+    for value, call, think in (
+        (None, CALL, "Does the function `return` its result?"),
+        (8, CALL, "Count again."),
+        (None, replace(CALL, variable=True), "Count again."),
+    ):
+        (report,) = judged(Answer(call, value), thinking)
+        assert report.diagnosis.think.startswith(think)
+
+
 def test_nothing_but_zeros_is_read_as_no_mistake() -> None:
     calls = [Call(f"number/{i}", "number", {"n": i}) for i in range(2)]
     milestone = Milestone("m0", "Numbers", ("number",), lambda _questions: calls, (is_seven,))

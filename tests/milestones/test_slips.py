@@ -173,6 +173,13 @@ def test_a_thought_fits_whichever_side_of_a_fraction_the_slip_is_on(
         assert twice in slip.think
 
 
+def test_nothing_but_zeros_is_no_slip_by_a_factor() -> None:
+    right = np.floor(QUOTIENTS * 1000)
+    assert told(np.zeros(6), right, whole=True, quantities=ASKED) == ""
+    assert told(np.zeros(6), right, quantities=ASKED) == ""
+    assert "1,000" in told(np.floor(right / 1000), right, whole=True, quantities=ASKED)
+
+
 def test_two_slips_of_one_kind_are_thought_about_once() -> None:
     eight = {"kv_bits": np.full(6, 8.0)}
     slip = recognise(
