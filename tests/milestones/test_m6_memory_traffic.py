@@ -77,6 +77,19 @@ def with_changed(answers: dict[str, Answer], topic: str, change: Any) -> Answers
     )
 
 
+def test_no_label_can_be_read_from_how_far_off_senseless_predictions_are(split: Path) -> None:
+    labels = Files(split / "truth").table("runs.csv")["decode_step_ms"].to_numpy()
+    told = set()
+    for row in (0, 1):  # whose predictions alone make the mean
+        predicted = np.full(len(labels), 1e-6)
+        predicted[row] = 1e7
+        report = judged(split, Answers(answers_of(split, predicted)))["usable_predictions"]
+        assert report.figure is None
+        told.add(report.hint)
+    (hint,) = told
+    assert "off by more than 100% on average" in hint
+
+
 def test_the_points_are_fifteen() -> None:
     assert WHOLE_MILESTONE.points == 15
     assert MILESTONE.runs == 2
