@@ -165,10 +165,11 @@ def _too_few(found: list[Fate]) -> Verdict | None:
     plans = _plans(found)
     if len(plans) >= FEWEST_PLANS * len(found):
         return None
-    return failed(
-        "",
-        remark=f"Only {len(plans)} of {len(found)} answers are plans; most workloads can be served",
-    )
+    told = f"Only {len(plans)} of {len(found)} answers are plans"
+    others = sum(not isinstance(fate.plan, Plan | Refusal) for fate in found)
+    if others:
+        return failed("", remark=f"{told}, and {others} are neither a plan nor None")
+    return failed("", remark=f"{told}; most workloads can be served")
 
 
 def _plans(found: list[Fate]) -> list[tuple[Fate, Plan]]:
@@ -301,14 +302,14 @@ def none_only_where_nothing_holds(found: list[Fate]) -> Verdict:
     if share == 1:
         return verdict
     told = (
-        f"workloads that can be served and got no plan: {len(too_often)}; that cannot be served "
-        f"and got no None: {len(too_rarely)}"
+        f"workloads that can be served and got no plan that can be read: {len(too_often)}; "
+        f"that cannot be served and got no None: {len(too_rarely)}"
     )
     first = min([*too_often, *too_rarely], key=lambda fate: fate.number)
     return replace(
         verdict,
         asked=_asked(first),
-        detail="No plan, and one holds." if first.truth.possible else "A plan, and none can hold.",
+        detail=_none_where(first),
         remark="; ".join(filter(None, (verdict.remark, told))),
     )
 
@@ -463,9 +464,17 @@ def _first_broken(found: list[Fate]) -> str:
     )
 
 
+def _none_where(fate: Fate) -> str:
+    """Say what is wrong about an answer where it should, or should not, have been None."""
+    if not isinstance(fate.plan, Plan | Refusal):
+        return f"It {fate.plan.why}: that is neither a plan nor None."
+    return "No plan, and one holds." if fate.truth.possible else "A plan, and none can hold."
+
+
 def _cost_of(fate: Fate) -> str:
     if not isinstance(fate.plan, Plan):
-        return "No plan, and one holds: it counts as twice the cheapest."
+        said = "No plan" if isinstance(fate.plan, Refusal) else "Nothing that can be read as a plan"
+        return f"{said}, and one holds: it counts as twice the cheapest."
     return f"The dearest of all: {fate.cost_ratio:,.2f} times the cheapest that holds."
 
 

@@ -373,6 +373,29 @@ def test_junk_fails_every_check_and_breaks_none(split: Path, solved: Answers, ju
     assert not any(r.points for r in reports.values())
 
 
+@pytest.mark.parametrize(
+    ("edit", "told", "untold"),
+    [
+        (lambda a: with_value(a, gpu="h200"), "neither a plan nor None", "No plan, and one holds"),
+        (lambda a: replace(a, value="H200"), "neither a plan nor None", "A plan, and none can"),
+        (
+            lambda a: replace(a, value={"gpu": None, "reason": "too hard"}),
+            "No plan, and one holds",
+            "neither",
+        ),
+    ],
+    ids=["misspelt", "a text", "a refusal"],
+)
+def test_what_cannot_be_read_is_called_neither_a_plan_nor_a_refusal(
+    split: Path, solved: Answers, edit: Callable[[Answer], Answer], told: str, untold: str
+) -> None:
+    reports = judged(split, edited(solved, edit))
+    hint = reports["none_only_where_nothing_holds"].hint
+    assert told in hint
+    assert untold not in hint
+    assert ("neither" in reports["own_step"].hint) is ("neither" in told)
+
+
 @pytest.mark.parametrize("junk", FIELDS, ids=repr)
 def test_a_junk_field_breaks_no_check(split: Path, solved: Answers, junk: Any) -> None:
     def spoil(answer: Answer) -> Answer:
