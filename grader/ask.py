@@ -84,13 +84,13 @@ class Desk:
         return packed
 
     def _pack(self, call: Call, value: Any) -> PackedAnswer | Trouble:
-        verb = "is" if call.variable else "returned"
+        came_of = f"`{call}` is" if call.variable else f"{call} returned"
         try:
             return pack(value, call.returns, call.columns)
         except UnsendableError as error:
-            return Trouble("wrong_form", detail=f"{call} {verb} {error}")
+            return Trouble("wrong_form", detail=f"{came_of} {error}")
         except Exception as error:  # an answer may be an object whose every method raises
-            detail = f"reading what {call} {verb} raised {describe(error)}"
+            detail = f"reading what {came_of} raised {describe(error)}"
             return Trouble("unreadable", detail=detail)
 
     def _argument(self, value: Any) -> Any:

@@ -194,18 +194,23 @@ def _given(answer: Answer) -> int:
     return given
 
 
+def _counted(answer: Answer) -> str:
+    unit = UNITS[answer.call.function]
+    return f"{answer.value:,.0f} {unit.removesuffix('s') if answer.value == 1 else unit}"
+
+
 def _misuse(answer: Answer, capacity: float) -> str:
     """Say how an answer misuses the tokens a machine holds; nothing where it does not."""
     given = _given(answer)
     used = answer.value * given
     if used > capacity:
         return (
-            f"{answer.value:,.0f} {UNITS[answer.call.function]}: that is {used:,.0f} tokens in "
+            f"{_counted(answer)}: that is {used:,.0f} tokens in "
             f"all, and the machine holds {capacity:,.0f}."
         )
     if used + given <= capacity:
         return (
-            f"{answer.value:,.0f} {UNITS[answer.call.function]}: that is {used:,.0f} tokens in "
+            f"{_counted(answer)}: that is {used:,.0f} tokens in "
             f"all, and of the machine's {capacity:,.0f} another {given:,} would be free."
         )
     return ""

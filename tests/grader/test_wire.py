@@ -16,8 +16,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from grader.ask import Desk
+from grader.trouble import Trouble
 from grader.wire import MalformedError, UnsendableError, pack, unpack
-from milestones.spec import Returns
+from milestones.spec import Call, Returns
 
 
 def through(value: Any, returns: Returns = "json") -> Any:
@@ -188,3 +190,10 @@ def test_random_bytes_are_read_or_malformed_and_nothing_else(form: str, data: by
         unpack(form, data)
     except MalformedError:
         return
+
+
+def test_a_variable_that_cannot_be_sent_is_named_as_one() -> None:
+    call = Call("understanding", "understanding", {}, variable=True)
+    found = Desk(None).ask({"understanding": {"gb": float("nan")}}, call)  # type: ignore[arg-type]
+    assert isinstance(found, Trouble)
+    assert found.detail.startswith("`understanding` is nan at ['gb']")

@@ -166,6 +166,10 @@ def test_a_constant_passes_nothing_but_the_zero_of_nothing_fits(exam: Exam) -> N
     assert [name for name, verdict in verdicts.items() if verdict.passed] == ["nothing_fits"]
 
 
+def test_one_request_is_told_as_one(exam: Exam) -> None:
+    assert exam.judged(lambda _: 1)["trade_off"].detail.startswith("1 request: that is ")
+
+
 @pytest.mark.parametrize("shift", [-1, 1])
 def test_one_too_few_and_one_too_many_both_fail_the_trade(exam: Exam, shift: int) -> None:
     assert not exam.judged(lambda call: exam.right[call.id] + shift)["trade_off"].passed
