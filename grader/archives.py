@@ -35,6 +35,12 @@ class Member:
     read: Callable[[], bytes] | None
     modified: datetime | None = None
     fault: str | None = None
+    arrived: datetime | None = None  # when the archive of a student's own was handed in
+
+    @property
+    def handed_in_at(self) -> datetime | None:
+        """When it was handed in: what a student's own archive says of its files is no evidence."""
+        return self.arrived or self.modified
 
 
 def is_archive(name: str) -> bool:

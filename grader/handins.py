@@ -22,12 +22,15 @@ class HandIn:
     """One student's notebook for one milestone.
 
     `member` is None where nothing was handed in; `fault` says why what is there is not read.
+    `unnamed` are this student's notebooks of no milestone's name, where one is missing: it may be
+    among them.
     """
 
     student: str
     slug: str
     member: Member | None = None
     fault: str | None = None
+    unnamed: tuple[str, ...] = ()
 
     @property
     def missing(self) -> bool:
@@ -37,7 +40,7 @@ class HandIn:
     @property
     def handed_in_at(self) -> datetime | None:
         """When, as far as the files tell."""
-        return None if self.member is None else self.member.modified
+        return None if self.member is None else self.member.handed_in_at
 
     def read(self) -> bytes:
         """Return the notebook's bytes.
@@ -66,7 +69,9 @@ def find_hand_ins(
             member = student.notebooks.get(slug)
             # what could not be looked into may hold any milestone that was not found elsewhere
             fault = student.fault if member is None else member.fault
-            found.append(HandIn(student.name, slug, member, fault))
+            missing = member is None and fault is None
+            unnamed = student.unnamed if missing else ()
+            found.append(HandIn(student.name, slug, member, fault, unnamed))
     return found
 
 

@@ -13,11 +13,13 @@ import numpy as np
 
 from grader.explain import Judged, Known, explain, in_one_string
 from grader.report import CheckReport, Outcome
+from milestones.figures import MOST_TOLD
 from milestones.spec import Answer, Answers, Check, Files, Milestone, ReadTable, Verdict
 
 PROBE_ROWS = 16  # wrong rows kept of a mistake's long answer: enough to tell mistakes apart
 PROBE_TEXT = 200  # characters
 TEXT_SHA256 = "text_sha256"
+DECIMALS_TOLD = 4  # as a terminal shows a figure
 SAME_RTOL = 1e-9  # two computations of the same wrong formula differ by rounding only
 
 
@@ -144,6 +146,8 @@ def _judge_one(
                 hint=f"The grader itself failed here ({type(error).__name__} in {place}). "
                 "This is not your fault and costs no points; please report it.",
             )
+    if not public:
+        verdict = replace(verdict, figure=_coarse(verdict.figure))
     if verdict.passed:
         return _report(check, Outcome.PASSED, verdict)
     made = next((m for m in mistakes if check.name in m.checks and _same(m, check, asked)), None)
@@ -238,6 +242,13 @@ def _report(
         figure_name=found.figure_name,
         highest_is_best=found.highest_is_best,
     )
+
+
+def _coarse(figure: float | None) -> float | None:
+    """Return a figure as a hidden split tells it: every digit more is a digit of some label."""
+    if figure is None or not math.isfinite(figure):
+        return figure
+    return round(min(max(figure, -MOST_TOLD), MOST_TOLD), DECIMALS_TOLD)
 
 
 def _finite(figure: float | None) -> float | None:

@@ -41,11 +41,15 @@ MAX_DEPTH = 6  # below a student's folder: a clone inside a folder inside an arc
 
 @dataclass(frozen=True)
 class Student:
-    """What one student handed in; `fault` says what of it could not be looked into."""
+    """What one student handed in; `fault` says what of it could not be looked into.
+
+    `unnamed` are the notebooks whose names are those of no milestone: nobody grades them.
+    """
 
     name: str
     notebooks: Mapping[str, Member]
     fault: str | None = None
+    unnamed: tuple[str, ...] = ()
 
 
 def students(submissions: Path, slugs: Sequence[str]) -> list[Student]:
@@ -238,9 +242,10 @@ def _opened(entry: Path, where: PurePosixPath) -> list[Member]:
     if not stat.S_ISREG(kind):  # reading a pipe may never end
         return [Member(where, None, fault=f"{name} is not a file; hand in .ipynb files or a .zip")]
     folder = where.parent if where.parts else where
+    arrived = moment(entry.lstat().st_mtime)
     try:
         return [
-            Member(folder / member.path, member.read, member.modified, member.fault)
+            Member(folder / member.path, member.read, member.modified, member.fault, arrived)
             for member in members(entry)
         ]
     except BadInputError as error:
@@ -252,17 +257,23 @@ def _opened(entry: Path, where: PurePosixPath) -> list[Member]:
 
 def _student(name: str, found: list[Member], slugs: Sequence[str]) -> Student:
     best: dict[str, tuple[tuple[object, ...], Member]] = {}
+    unnamed = set()
     for member in found:
-        for slug in slugs:
-            match = re.fullmatch(rf"{slug}{COPY}", member.path.stem, re.IGNORECASE)
-            if match is None:
-                continue
+        fits = [
+            (slug, match)
+            for slug in slugs
+            if (match := re.fullmatch(rf"{slug}{COPY}", member.path.stem, re.IGNORECASE))
+        ]
+        the_courses = member.path.parts[-3:-1] in {("milestones", slug) for slug in slugs}
+        if not fits and not the_courses and not is_archive(member.path.name):
+            unnamed.add(readable(str(member.path)))
+        for slug, match in fits:
             order = _order(member, int(match["later"] or 0), int(match["copy"] or 0))
             if slug not in best or order > best[slug][0]:
                 best[slug] = order, member
     faults = [member.fault for member in found if member.fault and is_archive(member.path.name)]
     notebooks = {slug: member for slug, (_, member) in best.items()}
-    return Student(name, notebooks, faults[0] if faults else None)
+    return Student(name, notebooks, faults[0] if faults else None, tuple(sorted(unnamed)))
 
 
 def _order(member: Member, later: int, copy: int) -> tuple[object, ...]:

@@ -9,6 +9,8 @@ from numpy.typing import ArrayLike
 
 from milestones.spec import Verdict
 
+MOST_TOLD = 10.0  # a larger figure is one of a model that is broken, or of a label that is sought
+
 
 def mape(predicted: ArrayLike, actual: ArrayLike) -> float:
     """Return the mean absolute percentage error, as a fraction: mean of |p - y| / y."""
@@ -45,6 +47,13 @@ def bootstrap_interval(
     return float(np.quantile(means, tail)), float(np.quantile(means, 1 - tail))
 
 
+def _told(figure: float) -> str:
+    """Say a figure; of one that is far off, its size says less than the digits would give away."""
+    if abs(figure) > MOST_TOLD:
+        return f"above {MOST_TOLD:g}" if figure > 0 else f"below {-MOST_TOLD:g}"
+    return f"{figure:.4f}"
+
+
 def at_most(
     figure: float, bar: float, name: str, interval: tuple[float, float] | None = None
 ) -> Verdict:
@@ -71,7 +80,7 @@ def _judged(
     remark = "; ".join(
         part
         for part in (
-            "" if share == 1.0 else f"{name} is {figure:.4f}; the bar is {bar:g}",
+            "" if share == 1.0 else f"{name} is {_told(figure)}; the bar is {bar:g}",
             half,
             "too close to call: another draw of the runs could fall on the other side of the bar"
             if close

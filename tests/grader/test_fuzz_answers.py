@@ -16,6 +16,7 @@ import milestones
 from grader.judge import judge
 from grader.report import CheckReport, Outcome
 from milestones.m7_planner.plans import KEYS
+from milestones.questions import Question, plain_words, read_questions
 from milestones.spec import Answer, Answers, Problem
 from tests.grader.fuzz import (
     ODD_IN_ARRAYS,
@@ -276,6 +277,8 @@ def deserved(slug: str, name: str, answers: Answers, half: bool) -> bool:
         return few_damaged(name, answers, half)
     if any(answer.problem for answer, _ in pairs):
         return False
+    if name in QUESTIONS[slug]:
+        return understood(slug, QUESTIONS[slug][name], answers)
     if (slug, name) in DESERVED:
         return bool(DESERVED[slug, name](answers, half))
     within = {"m1_profile_runs": 1.1e-6, "m4_cache_equivalence": 2e-9}.get(slug, 2e-6)
@@ -334,6 +337,30 @@ def few_damaged(name: str, answers: Answers, half: bool) -> bool:
         "none_only_where_nothing_holds": 0.03,
     }.get(name, 0.5)
     return damaged <= allowed * (1.25 if half else 1) * len(plans) + 1e-9
+
+
+# ---- the closing questions
+
+QUESTIONS = {slug: {one.key: one for one in read_questions(slug)} for slug in milestones.SLUGS}
+
+
+def understood(slug: str, question: Question, answers: Answers) -> bool:
+    """Compare with the truth of one question: the words of an option, a number, a function."""
+    truth = TRUTH.json(f"{slug}/understanding.json")[question.key]
+    if question.kind == "function":
+        return all(
+            alike(answer.value, truth["answers"][answer.call.id], (), question.within)
+            for answer in answers.under(question.key)
+        )
+    given = answers.value("understanding")
+    said = given.get(question.key) if isinstance(given, dict) else None
+    if question.kind == "choice":
+        return isinstance(said, str) and plain_words(said) == plain_words(truth["right"])
+    return (
+        isinstance(said, int | float)
+        and not isinstance(said, bool)
+        and truth["low"] <= said <= truth["high"]
+    )
 
 
 # ---- the checks that leave a choice

@@ -8,7 +8,7 @@ import stat
 import struct
 import zipfile
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -292,15 +292,33 @@ def test_a_notebook_beside_a_broken_archive_still_counts(tmp_path: Path) -> None
     assert hand_in(tmp_path, "ann", M3).fault is not None, "it may hold this one"
 
 
-def test_a_time_is_taken_from_an_archive_only_where_it_is_universal(tmp_path: Path) -> None:
-    path = tmp_path / "ann.zip"
+def dated(path: Path, folder: str) -> None:
+    """Write an archive of two notebooks: one with a local time, one with a time of 1970 in UTC."""
     with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr(zipfile.ZipInfo(f"{M2}.ipynb", (2026, 11, 30, 23, 30, 0)), "x")
-        info = zipfile.ZipInfo(f"{M3}.ipynb", (2026, 11, 30, 23, 30, 0))
+        archive.writestr(zipfile.ZipInfo(f"{folder}{M2}.ipynb", (2026, 11, 30, 23, 30, 0)), "x")
+        info = zipfile.ZipInfo(f"{folder}{M3}.ipynb", (2026, 11, 30, 23, 30, 0))
         info.extra = struct.pack("<HHH", 0x9999, 2, 7) + struct.pack("<HHBi", 0x5455, 5, 1, 86_400)
         archive.writestr(info, "y")
-    assert hand_in(tmp_path, "ann", M2).handed_in_at is None, "a local time of nowhere"
-    assert hand_in(tmp_path, "ann", M3).handed_in_at == datetime(1970, 1, 2, tzinfo=UTC)
+
+
+def test_a_time_is_taken_from_a_classs_archive_only_where_it_is_universal(tmp_path: Path) -> None:
+    dated(tmp_path / "class.zip", "ann/")
+    first, second = (
+        next(one for one in find_hand_ins(tmp_path / "class.zip", SLUGS) if one.slug == slug)
+        for slug in (M2, M3)
+    )
+    assert first.handed_in_at is None, "a local time of nowhere"
+    assert second.handed_in_at == datetime(1970, 1, 2, tzinfo=UTC)
+
+
+def test_a_students_own_archive_was_handed_in_when_it_was_whatever_it_claims(
+    tmp_path: Path,
+) -> None:
+    dated(tmp_path / "ann.zip", "")
+    os.utime(tmp_path / "ann.zip", (86_400 * 20_000,) * 2)
+    for slug in (M2, M3):
+        at = hand_in(tmp_path, "ann", slug).handed_in_at
+        assert at == datetime(1970, 1, 1, tzinfo=UTC) + timedelta(days=20_000)
 
 
 def test_links_are_not_followed(tmp_path: Path) -> None:
@@ -365,6 +383,23 @@ def test_a_damaged_archive_never_ends_the_class(
 def test_a_number_without_end_in_a_name_is_no_attempt(tmp_path: Path) -> None:
     write_zip(tmp_path / "ann.zip", {f"{M2}-{'9' * 5_000}.ipynb": "x"})
     assert hand_in(tmp_path, "ann", M2).missing
+
+
+def test_a_notebook_of_no_milestones_name_is_told_where_one_is_missing(tmp_path: Path) -> None:
+    write(tmp_path / "ann" / f"{M2}.ipynb", "ann 2")
+    write(tmp_path / "ann" / f"{M3}_final.ipynb", "ann 3")
+    write(tmp_path / "ann" / "milestones" / M3 / "blank.ipynb", "the course's, in a clone")
+    write(tmp_path / "ann" / f"{M3}.txt", "no notebook")
+    write_zip(tmp_path / "bo.zip", {"work/m2.ipynb": "bo 2", "work/Untitled.ipynb": "bo ?"})
+    for student in ("cy", "di"):
+        write(tmp_path / student / f"{M2}.ipynb", "2")
+    write(tmp_path / "di" / f"{M3}.ipynb", "3")
+    write(tmp_path / "di" / "scratch.ipynb", "nothing of di's is missing")
+    told = {(one.student, one.slug): one.unnamed for one in find_hand_ins(tmp_path, SLUGS)}
+    both = ("work/Untitled.ipynb", "work/m2.ipynb")
+    assert {key: files for key, files in told.items() if files} == {
+        ("ann", M3): (f"{M3}_final.ipynb",), ("bo", M2): both, ("bo", M3): both,
+    }  # fmt: skip
 
 
 def test_a_student_called_submitted_hides_nobody(tmp_path: Path) -> None:

@@ -90,6 +90,16 @@ def test_no_label_can_be_read_from_how_far_off_senseless_predictions_are(split: 
     assert "off by more than 100% on average" in hint
 
 
+def test_a_hidden_splits_figure_has_four_decimals_and_a_bound(split: Path) -> None:
+    labels = Files(split / "truth").table("runs.csv")["decode_step_ms"].to_numpy()
+    report = judged(split, Answers(answers_of(split, labels * 1.0712345)))["step_error"]
+    assert report.figure == 0.0712
+    predicted = labels.copy()
+    predicted[3] *= 1e6  # the figure would be little else than this one label
+    report = judged(split, Answers(answers_of(split, predicted)))["step_error"]
+    assert report.figure == 10.0
+
+
 def test_the_points_are_fifteen() -> None:
     assert WHOLE_MILESTONE.points == 15
     assert MILESTONE.runs == 2

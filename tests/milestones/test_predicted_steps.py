@@ -119,3 +119,14 @@ def test_a_wrong_shape_is_named_in_the_detail_alone(shape: tuple[int, ...]) -> N
     assert not verdict.passed
     assert str(shape) in verdict.detail
     assert not any(letter.isdigit() for letter in verdict.remark)
+
+
+@pytest.mark.parametrize(("factor", "told"), [(1e7, "above 10"), (1e-3, "below -10")])
+def test_a_figure_that_is_far_off_is_told_without_digits_that_spell_a_label(
+    factor: float, told: str
+) -> None:
+    # One row far off and the others right: all digits of the figure would be digits of its label.
+    predicted = STEP.copy()
+    predicted[7] *= factor
+    judged = judge_mape if factor > 1 else judge_r2
+    assert f" is {told}; the bar is" in judged(predicted, RUNS, 0.09).remark
