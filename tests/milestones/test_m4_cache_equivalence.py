@@ -323,6 +323,13 @@ def test_single_precision_is_not_close_enough(split: Path, truth: Files) -> None
     found = verdicts(Answers(rounded), truth)
     assert not found["full_logits_right"]
     assert not found["every_step"]
+    of_sequences = next(c for c in MILESTONE.checks if c.name == "full_logits_right")
+    assert "float32" in of_sequences.judge(Answers(rounded), truth).think
+    flipped = {
+        key: Answer(a.call, -a.value if isinstance(a.value, np.ndarray) else a.value)
+        for key, a in honest.by_id.items()
+    }
+    assert of_sequences.judge(Answers(flipped), truth).think == ""
 
 
 def test_logits_of_the_other_sign_pass_as_causal_and_as_nothing_else(
