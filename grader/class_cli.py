@@ -31,12 +31,13 @@ from grader.changes import HEADER, Before, changes, gone, open_before
 from grader.classroom import Course, Graded, Reason, grade_class
 from grader.cluster import connect, pack, remote
 from grader.errors import BadInputError
+from grader.explain import reader
 from grader.grade import Perform, perform
 from grader.handins import find_hand_ins
 from grader.host import Start
 from grader.hosts import IN_ROOMS, walled_host, walled_or_trusted_host
 from grader.limits import Limits
-from grader.outputs import make_ready, table, write_class
+from grader.outputs import make_ready, refuse_inputs, table, unnamed, write_class
 from grader.paths import course_folder
 from grader.places import Places
 from grader.receipts import Issuer, signing_key
@@ -91,6 +92,7 @@ def class_command(
     data = course_folder() / "data"
     read_manifest(data, skip=("public_split",))
     split = open_split(split_folder)
+    refuse_inputs(out, {"the split": split_folder, "the hand-ins": submissions, "the data": data})
     hand_ins = find_hand_ins(submissions, milestones.SLUGS, milestones.BONUS_SLUGS)
     before = None if compare is None else open_before(compare)
     if workers and scheduler:
@@ -108,7 +110,8 @@ def class_command(
             sha256_of(split.folder / "MANIFEST.json"), team.walled,
         )  # fmt: skip
         results = Results(out / "results", _made_with(split, data, team))
-        course = Course(split, team.perform, results, team.bait)
+        tables = {slug: reader(_places(split, data, slug, None)) for slug in team.perform}
+        course = Course(split, team.perform, results, team.bait, tables)
         told = stack.enter_context(_progress(len(hand_ins)))
         graded = grade_class(hand_ins, course, workers or team.size, told, team.cancelled)
     if before is not None:  # read before anything is written: it may be the same folder
@@ -118,6 +121,11 @@ def class_command(
     record(book, graded, split_id=split.split_id, walled=issuer.walled)
     for reason in Reason:
         click.echo(f"{sum(one.reason is reason for one in graded):8,} {reason}")
+    if lost := unnamed(graded):
+        click.echo(
+            f"{len(lost):,} students miss a milestone and handed in notebooks that bear no "
+            f"milestone's name, not graded: {', '.join(list(lost)[:9])}; see {out}/notes.csv"
+        )
     click.echo(str(out / "grades.csv"))
     sys.exit(EXIT_BROKEN if any(one.reason is Reason.BROKEN for one in graded) else EXIT_PASSED)
 

@@ -238,6 +238,7 @@ def export(
 
     What is not known yet is empty. `gradescope` writes a folder: a results.json a student.
     """
+    _refuse_to_replace(out, book, rules_file, times_file, roster)
     term = _term(book, rules_file, times_file, split_id, roster)
     from grader.gradebook import exports
 
@@ -257,6 +258,21 @@ def export(
     for remark in written.remarks:
         click.echo(remark, err=True)
     click.echo(str(out))
+
+
+def _refuse_to_replace(out: Path, *read: str | Path | None) -> None:
+    """Check that what is written is none of what is read: a gradebook's marks are nowhere else.
+
+    Raises:
+        BadInputError: it is; the message says which and what to do.
+    """
+    for source in read:
+        # a gradebook's URL is a path that is not there
+        if source is not None and out.exists() and Path(source).exists() and out.samefile(source):
+            raise BadInputError(
+                f"--out {out}: is {source}, which is read here; name another file, nothing was "
+                "changed"
+            )
 
 
 def _write_results(term: Term, out: Path) -> None:

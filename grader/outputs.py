@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import io
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -23,7 +23,25 @@ from grader.results import write_whole
 from grader.split import Split
 
 COLUMNS = ("student", "milestone", "points", "points_max", "reason")
+MAX_TOLD = 5  # notebooks of one student in a note
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")  # what a spreadsheet would run
+
+
+def refuse_inputs(out: Path, inputs: Mapping[str, Path]) -> None:
+    """Check that the folder for the results lies in none of what is read.
+
+    A file more would make the split or the data unfit to be read again, and results among the
+    hand-ins would be one more student.
+
+    Raises:
+        BadInputError: it does; the message says where and what to do.
+    """
+    for what, folder in inputs.items():
+        if out.resolve().is_relative_to(folder.resolve()):
+            raise BadInputError(
+                f"--out {out}: lies in {what} ({folder}), which grading must not change; name a "
+                "folder elsewhere, as grades/autumn"
+            )
 
 
 def make_ready(out: Path) -> None:
@@ -70,7 +88,22 @@ def write_class(graded: Sequence[Graded], split: Split, issuer: Issuer, out: Pat
     write_whole(out / "grades.csv", table(COLUMNS, map(_row, graded)))
     noted = [one for one in graded if one.report.note]
     notes = [(one.hand_in.student, one.hand_in.slug, one.report.note) for one in noted]
+    notes += [(student, "", misnamed(files)) for student, files in unnamed(graded).items()]
     write_whole(out / "notes.csv", table(("student", "milestone", "note"), notes))
+
+
+def unnamed(graded: Iterable[Graded]) -> dict[str, tuple[str, ...]]:
+    """Return the students with something missing and notebooks that bear no milestone's name."""
+    return {one.hand_in.student: one.hand_in.unnamed for one in graded if one.hand_in.unnamed}
+
+
+def misnamed(files: Sequence[str]) -> str:
+    """Say which notebooks were not graded for their names, and what to do."""
+    more = f" and {len(files) - MAX_TOLD:,} more" if len(files) > MAX_TOLD else ""
+    return (
+        f"Not graded, because the name is no milestone's: {', '.join(files[:MAX_TOLD])}{more}. "
+        "Rename what was handed in to <milestone>.ipynb and grade again."
+    )
 
 
 def _write_students(

@@ -77,13 +77,17 @@ class Results:
 def write_whole(path: Path, text: str, *, sync: bool = False) -> None:
     """Write a file that is there whole or not at all, however this process ends.
 
-    With `sync` it is on the disk when this returns, however the machine ends.
+    With `sync` it is on the disk when this returns, however the machine ends. What is no file, as
+    /dev/stdout or a named pipe, is written to and never replaced by one.
 
     Raises:
         BadInputError: it cannot be written.
     """
     unfinished = path.with_name(f"{path.name}.unfinished")
     try:
+        if path.exists() and not path.is_file():
+            path.write_text(text, encoding="utf-8", newline="\n")
+            return
         with unfinished.open("w", encoding="utf-8", newline="\n") as stream:
             stream.write(text)
             if sync:

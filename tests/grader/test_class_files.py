@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import json
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -10,13 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from grader.changes import changes, gone, open_before
+from grader.class_cli import class_command
 from grader.classroom import Graded, Reason
 from grader.errors import BadInputError
 from grader.handins import HandIn, file_stem
-from grader.outputs import make_ready, write_class
+from grader.outputs import make_ready, refuse_inputs, write_class
 from grader.receipts import Issuer, canonical, signing_key, verify
 from grader.report import CheckReport, MilestoneReport, Outcome
 from grader.split import Split
@@ -69,6 +73,50 @@ def test_what_a_person_marks_lies_in_a_document_and_goes_with_it(tmp_path: Path)
     assert told not in (out / "reports" / "ann" / f"{M2}.json").read_text()
     write([graded("ann"), bob], out)
     assert not list(folder.iterdir())
+
+
+# ---------------------------------------------------------------- what nobody graded
+
+
+def test_notes_tell_whose_notebooks_bear_no_milestones_name(tmp_path: Path) -> None:
+    files = tuple(f"{number}.ipynb" for number in range(7))
+    ann = replace(graded("ann"), hand_in=HandIn("ann", M2, unnamed=files))
+    out = write([ann, graded("bob")], tmp_path / "out")
+    (row,) = csv.DictReader((out / "notes.csv").read_text(encoding="utf-8").splitlines())
+    assert (row["student"], row["milestone"]) == ("ann", "")
+    assert "0.ipynb" in row["note"]
+    assert "and 2 more" in row["note"]
+    assert "Rename" in row["note"]
+
+
+@pytest.mark.parametrize("where", ["in", "in/out", "new/../in/a/b", "link/out"])
+def test_results_are_never_written_among_what_is_read(where: str, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "in", target_is_directory=True)
+    with pytest.raises(BadInputError, match=r"lies in the split .*name a folder elsewhere"):
+        refuse_inputs(tmp_path / where, {"the split": tmp_path / "in"})
+
+
+def test_results_beside_or_around_what_is_read_are_written(tmp_path: Path) -> None:
+    for where in ("", "inside", "out"):
+        refuse_inputs(tmp_path / where, {"the split": tmp_path / "in"})
+
+
+@pytest.mark.parametrize("which", ["split", "class"])
+def test_the_command_refuses_to_write_into_its_inputs(which: str, tmp_path: Path) -> None:
+    blank = (ROOT / "notebooks" / f"{M2}.ipynb").read_bytes()
+    (tmp_path / "class" / "ann").mkdir(parents=True)
+    (tmp_path / "class" / "ann" / f"{M2}.ipynb").write_bytes(blank)
+    shutil.copytree(ROOT / "data" / "public_split", tmp_path / "split")
+    before = sorted(tmp_path.rglob("*"))
+    run = CliRunner().invoke(
+        class_command,
+        [str(tmp_path / "class"), "--split", str(tmp_path / "split"), "--out",
+         str(tmp_path / which / "out")],
+    )  # fmt: skip
+    assert isinstance(run.exception, BadInputError)
+    assert "lies in the" in str(run.exception)
+    assert sorted(tmp_path.rglob("*")) == before
 
 
 # ---------------------------------------------------------------- receipts

@@ -23,7 +23,7 @@ from grader.errors import BadInputError
 from grader.host import Host
 from grader.places import Places
 from grader.report import CheckReport, MilestoneReport, Outcome, Stop
-from grader.results import Results
+from grader.results import Results, write_whole
 from grader.split import Split
 
 ROOT = Path(__file__).parents[2]
@@ -329,6 +329,21 @@ def test_the_same_notebook_handed_in_by_many_is_graded_once(tmp_path: Path) -> N
     for thread in many:
         thread.join()
     assert len(asked) == 1
+
+
+def test_what_is_no_file_is_written_to_and_never_replaced(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        write_whole(pipe, "told")
+        assert os.read(reader, 100) == b"told"
+    finally:
+        os.close(reader)
+    assert pipe.is_fifo()
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(BadInputError, match="cannot be written: Is a directory"):
+        write_whole(tmp_path / "folder", "told")
 
 
 def test_an_unwritable_folder_is_told(tmp_path: Path) -> None:

@@ -587,6 +587,7 @@ def test_a_term_by_commands(book: Book, tmp_path: Path) -> None:
         (("explain", "BOOK", "bob"), "there is no student 'bob'"),
         (("export", "nowhere.sqlite", "--format", "csv", "--out", "x"), "no such gradebook"),
         (("export", "BOOK", "--format", "csv", "--out", "no/such/x"), "folder does not exist"),
+        (("export", "BOOK", "--format", "csv", "--out", "BOOK"), "name another file"),
         (("rules",), "give a FILE to check, or --example"),
     ],
 )
@@ -598,6 +599,19 @@ def test_a_command_given_wrongly_says_so(
     code, text = invoke(*(where if arg == "BOOK" else arg for arg in args))
     assert code == 2
     assert said in text
+    assert read_class(book).students == ("ann",)
+
+
+def test_an_export_never_replaces_what_it_reads(book: Book, tmp_path: Path) -> None:
+    write(book, [(half("ann"), MONDAY)])
+    where, rules, link = (tmp_path / name for name in ("book.sqlite", "rules.toml", "link.csv"))
+    rules.write_text(invoke("rules", "--example")[1])
+    link.symlink_to(where)
+    for out in (where, rules, link):
+        before = out.read_bytes()
+        code, text = invoke("export", where, "--format", "csv", "--rules", rules, "--out", out)
+        assert (code, "nothing was changed" in text) == (2, True)
+        assert out.read_bytes() == before
 
 
 def test_an_extension_for_somebody_unknown_is_told(book: Book) -> None:
