@@ -49,7 +49,9 @@ def main() -> int:
     except (BadInputError, UnknownMilestoneError) as error:
         print(f"{name}: {error}", file=sys.stderr)
     except OSError as error:
-        print(f"{name}: {error.filename}: {error.strerror}", file=sys.stderr)
+        # a full disk's error names no file, and one of ours may have no number
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"{name}: {where}{error.strerror or error}", file=sys.stderr)
     except KeyboardInterrupt:
         outcome = "stopped, nothing was written" if name in WHOLE_OR_NOTHING else "interrupted"
         print(f"\n{name}: {outcome}", file=sys.stderr)

@@ -76,9 +76,17 @@ def capacity(
     if machine is not None:
         found = _fits(parsed, size, machine, params_b, weight_bits, overhead_gb)
     if json_file is not None:
-        json_file.write_text(
-            json.dumps(as_json(size, found), indent=1, allow_nan=False) + "\n", encoding="utf-8"
-        )
+        if json_file.exists() and json_file.samefile(config):
+            raise ConfigRefusedError(
+                ["--json"], f"{json_file} is the config itself; name another file"
+            )
+        text = json.dumps(as_json(size, found), indent=1, allow_nan=False) + "\n"
+        try:
+            json_file.write_text(text, encoding="utf-8")
+        except OSError as error:  # a full disk's does not name the file
+            raise ConfigRefusedError(
+                ["--json"], f"{json_file} cannot be written: {error.strerror}"
+            ) from None
         click.echo(f"Wrote {json_file}.")
 
 

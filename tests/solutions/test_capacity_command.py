@@ -78,6 +78,24 @@ def test_every_kind_of_config_is_answered_in_words_and_as_json(
     assert "requests at a time" in words or "--params-b" in words
 
 
+def test_json_never_replaces_the_config_and_an_error_names_its_file(tmp_path: Path) -> None:
+    config = saved(tmp_path, LLAMA_70B)
+    before = Path(config).read_bytes()
+    with pytest.raises(BadInputError, match="is the config itself; name another file"):
+        main([config, "--json", config])
+    assert Path(config).read_bytes() == before
+    with pytest.raises(
+        BadInputError, match=r"x\.json cannot be written: Not a dir"
+    ):
+        main([config, "--json", str(Path(config) / "x.json")])
+
+
+@pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="no /dev/full here")
+def test_a_full_disk_is_told_with_the_file(tmp_path: Path) -> None:
+    with pytest.raises(BadInputError, match="/dev/full cannot be written: No space left"):
+        main([saved(tmp_path, LLAMA_70B), "--json", "/dev/full"])
+
+
 def test_weights_that_cannot_be_counted_are_asked_for_and_the_rest_is_answered(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
