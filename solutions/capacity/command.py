@@ -21,6 +21,8 @@ from solutions.capacity.size import CacheSize, size_cache
 from solutions.capacity.weights import count_weights
 
 WHOLE = click.IntRange(min=1)
+WEIGHT_BITS = 16  # of a weight, unless told
+PACKED = ("quantization_config", "compression_config")  # where released files say otherwise
 
 
 @click.command("capacity")
@@ -33,7 +35,7 @@ WHOLE = click.IntRange(min=1)
 @click.option("--encoder-len", type=click.IntRange(min=0), default=0, help="Encoder tokens.")
 @click.option("--gpu", help="A GPU of data/catalog/gpus.csv: how many requests fit?")
 @click.option("--params-b", type=click.FloatRange(0, 1e6, min_open=True), help="Weights, 1e9.")
-@click.option("--weight-bits", type=click.FloatRange(1, 64), default=16, help="Bits a weight.")
+@click.option("--weight-bits", type=click.FloatRange(1, 64), help="Bits a weight; default: 16.")
 @click.option("--overhead-gb", type=click.FloatRange(0, 1e6), default=0, help="GB more a GPU.")
 @click.option(
     "--json",
@@ -51,7 +53,7 @@ def capacity(
     encoder_len: int,
     gpu: str | None,
     params_b: float | None,
-    weight_bits: float,
+    weight_bits: float | None,
     overhead_gb: float,
     json_file: Path | None,
 ) -> None:
@@ -95,10 +97,11 @@ def _fits(
     size: CacheSize,
     gpu: Gpu,
     params_b: float | None,
-    weight_bits: float,
+    weight_bits: float | None,
     overhead_gb: float,
 ) -> Fit | None:
     """Tell what fits; None, with a sentence, where the weights are not known."""
+    bits = WEIGHT_BITS if weight_bits is None else weight_bits
     if params_b is None:
         try:
             weights = count_weights(
@@ -110,8 +113,14 @@ def _fits(
         params_b, told = weights.count / 1e9, weights.rule
     else:
         told = "as given by --params-b"
-    found = fit(size, gpu, params_b, weight_bits, overhead_gb)
-    click.echo(fit_text(found, size, gpu, f"{params_b:.4g}e9 weights: {told}", weight_bits))
+    found = fit(size, gpu, params_b, bits, overhead_gb)
+    click.echo(fit_text(found, size, gpu, f"{params_b:.4g}e9 weights: {told}", bits))
+    packed = next((key for key in PACKED if config.get(key)), None)
+    if weight_bits is None and packed is not None:
+        click.echo(
+            f"Note: {packed} says that these weights are quantized, and they are counted at "
+            f"{WEIGHT_BITS} bits each; say how many they have, as --weight-bits 8."
+        )
     return found
 
 

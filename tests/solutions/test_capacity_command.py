@@ -78,15 +78,25 @@ def test_every_kind_of_config_is_answered_in_words_and_as_json(
     assert "requests at a time" in words or "--params-b" in words
 
 
+def test_quantized_weights_are_not_counted_at_16_bits_without_a_word(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fp8 = LLAMA_70B | {"quantization_config": {"quant_method": "fp8"}}
+    ask = "say how many they have, as --weight-bits 8"
+    for config, options, asked in (
+        (fp8, (), True), (fp8, ("--weight-bits", "8"), False), (LLAMA_70B, (), False),
+    ):  # fmt: skip
+        answer(tmp_path, config, "--gpu", "H200", *options)
+        assert (ask in capsys.readouterr().out) is asked
+
+
 def test_json_never_replaces_the_config_and_an_error_names_its_file(tmp_path: Path) -> None:
     config = saved(tmp_path, LLAMA_70B)
     before = Path(config).read_bytes()
     with pytest.raises(BadInputError, match="is the config itself; name another file"):
         main([config, "--json", config])
     assert Path(config).read_bytes() == before
-    with pytest.raises(
-        BadInputError, match=r"x\.json cannot be written: Not a dir"
-    ):
+    with pytest.raises(BadInputError, match=r"x\.json cannot be written: Not a dir"):
         main([config, "--json", str(Path(config) / "x.json")])
 
 
