@@ -18,7 +18,7 @@ from grader.notebook import parse_notebook
 from grader.report import MilestoneReport, Outcome
 from grader.results import Results
 from grader.split import Split
-from milestones.spec import Milestone
+from milestones.spec import Milestone, ReadTable
 
 
 class Reason(StrEnum):
@@ -50,6 +50,7 @@ class Course:
     perform: Mapping[str, Perform]  # by milestone
     results: Results
     bait: Bait | None = None
+    read_table: Mapping[str, ReadTable] | None = None  # by milestone, for diagnoses
 
 
 def grade_class(
@@ -93,7 +94,8 @@ def _grade_one(hand_in: HandIn, course: Course, cancelled: threading.Event) -> G
 
     def grade() -> MilestoneReport:
         perform = course.perform[milestone.slug]
-        report = grade_notebook(milestone, notebook, course.split, perform, course.bait)
+        read_table = None if course.read_table is None else course.read_table[milestone.slug]
+        report = grade_notebook(milestone, notebook, course.split, perform, course.bait, read_table)
         if cancelled.is_set():  # its rooms may have been ended half way
             raise KeyboardInterrupt
         return report

@@ -24,6 +24,7 @@ from grader.bait import LEFT_AT, Bait, leave_bait
 from grader.classroom import Course, Graded, Reason, grade_class
 from grader.cold import COLD
 from grader.errors import BadInputError
+from grader.explain import reader
 from grader.grade import grade, perform
 from grader.handins import HandIn, find_hand_ins
 from grader.host import Body, Host, HostError, Start
@@ -69,7 +70,8 @@ def course_of(split: Split, host: Host, kept: Path, bait: Bait | None = None) ->
     places = Places(ROOT / "data", split.folder / "questions", None, baited)
     do = partial(perform, start=Start(places, Limits()), host=host, cancelled=threading.Event())
     results = Results(kept / "results", {"split": split.split_id, "walled": host.walled})
-    return Course(split, dict.fromkeys(milestones.SLUGS, do), results, bait)
+    tables = dict.fromkeys(milestones.SLUGS, reader(places))
+    return Course(split, dict.fromkeys(milestones.SLUGS, do), results, bait, tables)
 
 
 def graded(

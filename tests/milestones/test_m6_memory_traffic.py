@@ -95,9 +95,9 @@ def test_a_hidden_splits_figure_has_four_decimals_and_a_bound(split: Path) -> No
     report = judged(split, Answers(answers_of(split, labels * 1.0712345)))["step_error"]
     assert report.figure == 0.0712
     predicted = labels.copy()
-    predicted[3] *= 1e6  # the figure would be little else than this one label
-    report = judged(split, Answers(answers_of(split, predicted)))["step_error"]
-    assert report.figure == 10.0
+    predicted[3] *= 1e-6  # R² would be little else than this one label
+    report = judged(split, Answers(answers_of(split, predicted)))["throughput_r2"]
+    assert report.figure == -10.0
 
 
 def test_the_points_are_fifteen() -> None:
