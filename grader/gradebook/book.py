@@ -7,6 +7,7 @@ the one whose points are known stays, and the times of handing in are the first 
 from __future__ import annotations
 
 import json
+import shutil
 import sqlite3
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -180,11 +181,15 @@ def _prepare(engine: Engine, name: str, create: bool) -> None:
                 found = session.get(About, "schema")
             schema = found.value if found else "none"
             if schema == "1":
+                _keep_copy(engine, name, schema)
                 with engine.execution_options(**WRITES).begin() as connection:
                     for statement in FROM_1:
                         connection.exec_driver_sql(statement)
             elif schema != SCHEMA:
-                raise BadInputError(f"{name}: has schema {schema}, this grader reads {SCHEMA}")
+                raise BadInputError(
+                    f"{name}: has schema {schema}, this grader reads {SCHEMA}; use the version of "
+                    "the course that wrote it, or a later one"
+                )
         elif not create:
             raise BadInputError(f"{name}: is no gradebook")
         else:
@@ -194,6 +199,20 @@ def _prepare(engine: Engine, name: str, create: bool) -> None:
     except DBAPIError as error:
         raise BadInputError(
             f"{name}: cannot be opened as a gradebook: {_first_line(error)}"
+        ) from None
+
+
+def _keep_copy(engine: Engine, name: str, schema: str) -> None:
+    """Keep an SQLite file as it is beside itself: an older grader reads no newer schema."""
+    if engine.dialect.name != "sqlite" or not engine.url.database:
+        return
+    path = Path(engine.url.database)
+    try:
+        shutil.copyfile(path, path.with_name(f"{path.name}.schema-{schema}"))
+    except OSError as error:
+        raise BadInputError(
+            f"{name}: is of schema {schema}, and no copy of it could be kept before it is brought "
+            f"up to {SCHEMA}: {error.strerror}; nothing was changed"
         ) from None
 
 

@@ -19,6 +19,7 @@ from rich.console import Console
 import milestones
 from grader.changes import Before, changes
 from grader.classroom import Graded, Reason
+from grader.errors import BadInputError
 from grader.gradebook import exports
 from grader.gradebook.book import Book, open_book, read_class, record
 from grader.gradebook.github import result
@@ -273,11 +274,26 @@ def test_a_gradebook_of_the_schema_before_is_brought_up_to_this_one(tmp_path: Pa
             old.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
         old.execute("UPDATE about SET value = '1'")
     old.close()
+    before = path.read_bytes()
     with open_book(path) as opened:
         held = read_class(opened).entries["ann", M2]
         assert [held.checks_max, held.bonus_max] == [15, 0]
         record(opened, handed_in("bob"), split_id=SPLIT, walled=True, handed_in_at=MONDAY)
         assert read_class(opened).entries["bob", M2].bonus_max == 2
+    assert (tmp_path / "old.sqlite.schema-1").read_bytes() == before, "an older grader reads that"
+
+
+def test_a_gradebook_of_which_no_copy_can_be_kept_stays_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "old.sqlite"
+    settled(path, [(graded("ann"), MONDAY)])
+    with sqlite3.connect(path) as old:
+        old.execute("UPDATE about SET value = '1'")
+    old.close()
+    (tmp_path / "old.sqlite.schema-1").mkdir()
+    before = path.read_bytes()
+    with pytest.raises(BadInputError, match="no copy of it could be kept"), open_book(path):
+        pass
+    assert path.read_bytes() == before
 
 
 # ---------------------------------------------------------------- pages and other files
