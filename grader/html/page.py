@@ -11,7 +11,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from grader.html import palette
-from grader.html.visible import finalize, shorten, ticked
+from grader.html.visible import breakable, finalize, shorten, ticked
 
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -46,6 +46,7 @@ def _environment() -> Environment:
     )
     environment.filters["shorten"] = shorten
     environment.filters["ticked"] = ticked
+    environment.filters["breakable"] = breakable
     return environment
 
 

@@ -67,6 +67,11 @@ def ticked(text: str) -> Markup:
     )
 
 
+def breakable(text: Markup) -> Markup:
+    """Return text that may go on in a new line after an opening bracket, where a call has one."""
+    return text.replace("(", Markup("(<wbr>"))
+
+
 def finalize(value: object) -> object:
     """Return what a template writes: text made visible, unless it is markup of ours."""
     return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
