@@ -35,7 +35,7 @@ from milestones.spec import Answer, Answers
 from solutions.certify import WORKERS, Certificate, certify, public_figures, workers
 from solutions.exam import named_mistakes, public_runs, write_manifest, write_questions
 from solutions.lesson import ROOT
-from solutions.proof import MARGIN, Answered, room_inside
+from solutions.proof import MARGIN, Answered, reads_hint, room_inside
 from solutions.remember import FilesInMemory
 
 SCHEMA = 1
@@ -238,7 +238,7 @@ def judge_again(split: Split, answered: Mapping[str, Answered]) -> Line:
             catcher = next(r for r in reports if r.name == mistake.caught_by)
             if catcher.outcome is not Outcome.FAILED:
                 slipped.append(f"{slug}.{mistake.name}")
-            if mistake.hint not in catcher.hint:
+            if not reads_hint(mistake, reports):
                 unhinted.append(f"{slug}.{mistake.name}")
     boosting = {
         name: _boosting(judged, answered[TRAFFIC].solved, predicted)

@@ -126,7 +126,7 @@ def test_a_submission_is_graded_in_a_room_by_the_graders_own_copy(
     found = results(autograder)
     assert found.tests
     assert all(test.score == test.max_score for test in found.tests)
-    assert sum(test.max_score or 0 for test in found.tests) == 15
+    assert sum(test.max_score or 0 for test in found.tests) == 15 + 3  # and the bonus
     assert found.output == (f"essay.ipynb is no milestone's notebook; it was not graded.\n{WALLED}")
 
 

