@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 from xml.etree import ElementTree
 
 import numpy as np
@@ -26,6 +27,14 @@ from solutions.lesson import ROOT
 
 LONG = os.environ.get("KV_FUZZ") == "long"
 TIMES_LONGER = int(os.environ.get("KV_FUZZ_TIMES", "10"))
+
+Case = TypeVar("Case")
+
+
+def in_the_suite(cases: Sequence[Case], one_in: int = 3) -> Sequence[Case]:
+    """Return one case of so many, for tests that start a kernel for each; all in a long run."""
+    return cases if LONG else cases[::one_in]
+
 
 MARK = "SMUGGLED"  # in every text of an answer: a report on a hidden split that holds it quotes
 MARKED_NUMBER = 987654321987654321

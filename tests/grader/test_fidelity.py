@@ -18,6 +18,7 @@ from grader.places import Places
 from grader.split import Split, open_split
 from milestones.spec import Answer
 from solutions.render import solved_path
+from tests.grader.fuzz import in_the_suite
 from tests.grader.kernel import Run, in_kernel, in_room
 from tests.grader.odd import read_odd
 
@@ -168,7 +169,7 @@ def test_a_solved_notebook_answers_in_a_room_as_in_a_jupyter_kernel(
 
 
 @pytest.mark.usefixtures("quiet_home")
-@pytest.mark.parametrize("name", PLAUSIBLE)
+@pytest.mark.parametrize("name", in_the_suite(PLAUSIBLE))
 def test_an_odd_notebook_answers_and_raises_in_a_room_as_in_a_jupyter_kernel(
     name: str, course: Path, m2_split: Split, walled: Host, tmp_path: Path
 ) -> None:
