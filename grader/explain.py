@@ -65,9 +65,12 @@ def explain(
             slip = None if known is not None else recognise(compared)
         with contextlib.suppress(Exception):
             breakdown = _breakdown(judged, read_table)
+    came_back = (verdict.detail if public else "", verdict.remark)
+    if judged.unanswered:
+        came_back = came_back[::-1]  # what happened, and then how
     told = Diagnosis(
         asked=_in_its_row(verdict, compared) if public else "",
-        came_back=" ".join(_sentences((verdict.detail if public else "", verdict.remark))),
+        came_back=" ".join(_sentences(came_back)),
         equals=_equals(known, slip),
         think=_think(judged, known, slip),
         breakdown=breakdown,

@@ -45,15 +45,15 @@ def hints(report: MilestoneReport) -> str:
         ("while True:\n    pass", "was stopped after 5 CPU seconds in cell 1"),
         (
             "import os\nos._exit(0)",
-            "It ended with exit code 0. The notebook ended its process in",
+            "ended its process in cell 1. It ended with exit code 0",
         ),
         (
             "import os\nos.kill(os.getpid(), 11)",
-            "It ended by SIGSEGV. The notebook ended its process in",
+            "process in cell 1. It ended by SIGSEGV",
         ),
         (
             "import os\nos.kill(os.getpid(), 9)",
-            "It ended by SIGKILL. The notebook ended its process in",
+            "process in cell 1. It ended by SIGKILL",
         ),
         (
             "hoard = []\nwhile True:\n    hoard.append(b'x' * 50_000_000)",
