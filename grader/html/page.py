@@ -18,7 +18,7 @@ TEMPLATES = Path(__file__).parent / "templates"
 
 def fill(template: str, **values: object) -> str:
     """Return the page: the only style in it is ours by hash, and nothing is fetched or run."""
-    return _environment().get_template(template).render(style=_style(), policy=_policy(), **values)
+    return environment().get_template(template).render(style=_style(), policy=_policy(), **values)
 
 
 def part(template: str, **values: object) -> str:
@@ -26,28 +26,29 @@ def part(template: str, **values: object) -> str:
 
     The light palette is there as `light`.
     """
-    return _environment().get_template(template).render(light=palette.LIGHT, **values)
+    return environment().get_template(template).render(light=palette.LIGHT, **values)
 
 
 def get_ready(template: str) -> None:
     """Read a template ahead of its first use."""
-    _environment().get_template(template)
+    environment().get_template(template)
 
 
 @cache
-def _environment() -> Environment:
-    environment = Environment(
-        loader=FileSystemLoader(TEMPLATES, encoding="utf-8"),
+def environment(templates: Path = TEMPLATES) -> Environment:
+    """Return what fills the templates of a folder: text stays text, and what is missing is told."""
+    made = Environment(
+        loader=FileSystemLoader(templates, encoding="utf-8"),
         autoescape=True,
         undefined=StrictUndefined,
         finalize=finalize,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["shorten"] = shorten
-    environment.filters["ticked"] = ticked
-    environment.filters["breakable"] = breakable
-    return environment
+    made.filters["shorten"] = shorten
+    made.filters["ticked"] = ticked
+    made.filters["breakable"] = breakable
+    return made
 
 
 @cache

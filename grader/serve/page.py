@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from fastapi.openapi.docs import get_swagger_ui_html
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from grader.html import palette
 from grader.html.page import TEMPLATES as SHARED
-from grader.html.visible import finalize
+from grader.html.page import environment
 
 TEMPLATES = Path(__file__).parent / "templates"
 STATIC = "/static"
@@ -28,7 +27,7 @@ def planner_page(notebook: str, catalog: dict[str, Any]) -> tuple[str, str]:
     """Return the page of a notebook's planner, and the policy that lets its script run."""
     style, script = _style(), _script()
     html = (
-        _environment()
+        environment(TEMPLATES)
         .get_template("planner.html")
         .render(notebook=notebook, catalog=_data(catalog), style=style, script=script, icon=ICON)
     )
@@ -59,18 +58,6 @@ def docs_page(openapi_url: str) -> tuple[str, str]:
         f"connect-src 'self'; img-src 'self' data:; font-src 'self' data:; {_NOWHERE}"
     )
     return html, policy
-
-
-@cache
-def _environment() -> Environment:
-    return Environment(
-        loader=FileSystemLoader(TEMPLATES, encoding="utf-8"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        finalize=finalize,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
 
 
 def _data(value: object) -> Markup:
