@@ -56,35 +56,38 @@ Predicted = Callable[[Answers, int], np.ndarray]
 def cut_the_mape(predicted_by: Predicted) -> Cut:
     """Return the breakdown of a MAPE: each run counts by its relative error."""
 
-    def cut(answers: Answers, truth: Files, read_table: ReadTable) -> Breakdown | None:
-        labels = truth.table("runs.csv")
-        predicted = predicted_by(answers, len(labels))
-        if not usable(predicted, len(labels)).passed:
-            return None
+    def weight(predicted: np.ndarray, labels: pd.DataFrame) -> np.ndarray:
         actual = labels["decode_step_ms"].to_numpy(dtype=float)
-        weight = np.abs(predicted - actual) / actual
-        cuts = _cuts(read_table)
-        return where_error_lies(cuts, predicted, actual, weight, "Where the error lies")
+        off_by: np.ndarray = np.abs(predicted - actual) / actual
+        return off_by
 
-    return cut
+    return _cut(predicted_by, weight, "Where the error lies")
 
 
 def cut_the_r2(predicted_by: Predicted) -> Cut:
     """Return the breakdown of an R²: each run counts by its squared error of tokens_per_s."""
 
+    def weight(predicted: np.ndarray, labels: pd.DataFrame) -> np.ndarray:
+        actual = labels["decode_step_ms"].to_numpy(dtype=float)
+        speed = labels["tokens_per_s"].to_numpy(dtype=float)
+        off_by: np.ndarray = (speed * actual / predicted - speed) ** 2
+        return off_by
+
+    return _cut(predicted_by, weight, "Where the squared error of tokens_per_s lies")
+
+
+def _cut(
+    predicted_by: Predicted, weight: Callable[[np.ndarray, pd.DataFrame], np.ndarray], title: str
+) -> Cut:
+    """Return the breakdown of usable predictions by what `weight` says each run counts, (n,)."""
+
     def cut(answers: Answers, truth: Files, read_table: ReadTable) -> Breakdown | None:
         labels = truth.table("runs.csv")
         predicted = predicted_by(answers, len(labels))
         if not usable(predicted, len(labels)).passed:
             return None
+        cuts = cut_by(read_table("questions/runs.csv"), read_table("data/train.csv"))
         actual = labels["decode_step_ms"].to_numpy(dtype=float)
-        speed = labels["tokens_per_s"].to_numpy(dtype=float)
-        weight = (speed * actual / predicted - speed) ** 2
-        title = "Where the squared error of tokens_per_s lies"
-        return where_error_lies(_cuts(read_table), predicted, actual, weight, title)
+        return where_error_lies(cuts, predicted, actual, weight(predicted, labels), title)
 
     return cut
-
-
-def _cuts(read_table: ReadTable) -> dict[str, np.ndarray]:
-    return cut_by(read_table("questions/runs.csv"), read_table("data/train.csv"))
