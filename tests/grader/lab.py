@@ -16,12 +16,12 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-import pytest
 from PIL import Image
-from playwright.sync_api import Browser, Page, Playwright, sync_playwright
+from playwright.sync_api import Page, sync_playwright
+
+from tests.grader.chromium import MISSING, chromium, launched
 
 ROOT = Path(__file__).resolve().parents[2]
-FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking")
 PATIENCE_MS = 120_000  # for a page or a kernel on a busy machine
 RIGHT = "return 2 * n_layers * n_kv_heads * head_dim * kv_bits // 8"
 NAMES = {"light": "check.png", "dark": "check-dark.png"}
@@ -30,26 +30,11 @@ SCHEMES = {"light": "JupyterLab Light", "dark": "JupyterLab Dark"}
 
 def what_is_missing() -> str:
     """Return what the machine lacks for JupyterLab in a browser; empty where it lacks nothing."""
-    if _chromium() is None:
-        return "needs Chromium, Debian's package chromium, to open JupyterLab in"
+    if chromium() is None:
+        return MISSING
     if importlib.util.find_spec("jupyterlab") is None:
         return "needs JupyterLab (pip install -e '.[lab]')"
     return ""
-
-
-@contextmanager
-def launched(playwright: Playwright) -> Iterator[Browser]:
-    """Start Chromium; skips the test where there is none."""
-    found = _chromium()
-    if found is None:
-        pytest.skip(what_is_missing())
-    browser = playwright.chromium.launch(executable_path=found, args=list(FLAGS))
-    yield browser
-    browser.close()
-
-
-def _chromium() -> str | None:
-    return shutil.which("chromium") or shutil.which("chromium-browser")
 
 
 @contextmanager
@@ -62,9 +47,9 @@ def lab(home: Path, slug: str, *, scheme: str = "light", height: int = 900) -> I
     with (
         _server(home, course, SCHEMES[scheme]) as (address, token),
         sync_playwright() as playwright,
-        launched(playwright) as chromium,
+        launched(playwright) as browser,
     ):
-        page = chromium.new_page(viewport={"width": 1_180, "height": height})
+        page = browser.new_page(viewport={"width": 1_180, "height": height})
         page.goto(f"{address}/lab/tree/notebooks/{slug}.ipynb?token={token}")
         yield Lab(page, course)
 

@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from axe_playwright_python.base import AXE_SCRIPT
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page
 
 from tests.grader.pages import HOSTILE, PLAIN, RUN, feedback, overview
 
 PAGES = {"feedback": feedback, "class": overview}
-FLAGS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
 PHONE, DESK = {"width": 360, "height": 740}, {"width": 1_280, "height": 900}
 EVERYTHING = " ".join(HOSTILE.values())
 READABLE = "document.querySelectorAll('details').forEach(each => each.open = true)"
@@ -37,18 +26,6 @@ STICKS_OUT = """() => [...document.querySelectorAll('body *')].filter(each =>
 CUT_OFF = """() => [...document.querySelectorAll('body *')].filter(each =>
     each.scrollWidth > each.clientWidth + 1 && each.clientWidth && !each.closest('.vh, svg')
     && getComputedStyle(each).overflowX == 'hidden').map(each => each.outerHTML.slice(0, 80))"""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """Chromium, where the machine has it."""
-    found = shutil.which("chromium") or shutil.which("chromium-browser")
-    if found is None:
-        pytest.skip("needs Chromium, Debian's package chromium, to open pages in")
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=found, args=list(FLAGS))
-        yield chromium
-        chromium.close()
 
 
 class Opened:

@@ -10,7 +10,8 @@ from axe_playwright_python.base import AXE_SCRIPT
 from playwright.sync_api import sync_playwright
 
 from grader.live.show import Shown, Told
-from tests.grader.lab import lab, launched, solve_and_check, what_is_missing
+from tests.grader.chromium import launched
+from tests.grader.lab import lab, solve_and_check, what_is_missing
 from tests.grader.livenotebook import LiveNotebook
 
 GROUNDS = {  # the page's own colours: JupyterLab's themes, VS Code's, Colab's

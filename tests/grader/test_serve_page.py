@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,28 +9,16 @@ from typing import Any
 import nbformat
 import pytest
 from axe_playwright_python.base import AXE_SCRIPT
-from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.grader.serving import FAKE, NONE, RAISES, TOO_MANY, served
-from tests.grader.test_browser import CUT_OFF, DESK, FLAGS, PHONE, STICKS_OUT
+from tests.grader.test_browser import CUT_OFF, DESK, PHONE, STICKS_OUT
 
 COURSE_STARTS_WITH = "qwen2.5-32b"
 THE_CASE, TEN_TIMES = "4 × B200", "33 × B200"  # what the quick planner answers
 DRAWN = "#cost .dot"
 FOCUSED = "document.activeElement.id"
 RING = "getComputedStyle(document.activeElement).outlineStyle"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """Chromium, where the machine has it."""
-    found = shutil.which("chromium") or shutil.which("chromium-browser")
-    if found is None:
-        pytest.skip("needs Chromium, Debian's package chromium, to open pages in")
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=found, args=list(FLAGS))
-        yield chromium
-        chromium.close()
 
 
 @pytest.fixture(scope="module")
