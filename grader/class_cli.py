@@ -210,7 +210,7 @@ def _team(split: Split, data: Path, scheduler: str | None, trust: bool) -> Itera
     with ExitStack() as stack:
         folder = stack.enter_context(TemporaryDirectory(prefix="kv-capacity-"))
         bait = leave_bait(split, data, Path(folder))
-        slugs = (*milestones.SLUGS, *milestones.BONUS_SLUGS)
+        slugs = milestones.all_slugs()
         places = {slug: _places(split, data, slug, bait) for slug in slugs}
         if scheduler is not None:
             client, size, walled = stack.enter_context(connect(scheduler, trust=trust))

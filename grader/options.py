@@ -31,7 +31,7 @@ def _slugs_that_begin_so(
     given = ctx.params.get(param.name or "") or ()
     return [
         CompletionItem(slug)
-        for slug in (*milestones.SLUGS, *milestones.BONUS_SLUGS)
+        for slug in milestones.all_slugs()
         if slug.startswith(incomplete.lower()) and slug not in given
     ]
 

@@ -54,7 +54,7 @@ def choose(folder: Path, wanted: Sequence[str] = ()) -> Choice:
     packed: list[Packed] = []
     left_out: dict[str, str] = {}
     faults = [] if wanted else _misnamed(folder)
-    for slug in wanted or (*milestones.SLUGS, *milestones.BONUS_SLUGS):
+    for slug in wanted or milestones.all_slugs():
         path = folder / f"{slug}.ipynb"
         if not wanted and not path.exists():
             left_out[slug] = "no notebook"
@@ -104,7 +104,7 @@ def _own_names(slug: str) -> list[str]:
     """Return the names that a milestone asks for and no other does."""
     others = {
         name
-        for other in (*milestones.SLUGS, *milestones.BONUS_SLUGS)
+        for other in milestones.all_slugs()
         if other != slug
         for name in milestones.load(other).functions
     }
@@ -113,7 +113,7 @@ def _own_names(slug: str) -> list[str]:
 
 def _defines_none(slug: str, defined: Defined) -> str:
     names = ", ".join(f"`{name}`" for name in _own_names(slug))
-    for other in (*milestones.SLUGS, *milestones.BONUS_SLUGS):
+    for other in milestones.all_slugs():
         if other != slug and any(name in defined.names for name in _own_names(other)):
             return (
                 f"defines none of {names}, but names of {other}; is it that notebook under "
@@ -135,7 +135,7 @@ def _misnamed(folder: Path) -> list[str]:
 def meant_by(stem: str) -> str | None:
     """Return the milestone that a file's name seems to mean: a copy, another case, a short form."""
     word = stem.strip().lower().replace("-", "_").replace(" ", "_")
-    for slug in (*milestones.SLUGS, *milestones.BONUS_SLUGS):
+    for slug in milestones.all_slugs():
         if word.startswith(slug) or word.partition("_")[0] == slug.partition("_")[0]:
             return slug
     return None

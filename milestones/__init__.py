@@ -21,7 +21,12 @@ SLUGS = (
     "m7_planner",
 )
 BONUS_SLUGS: tuple[str, ...] = ()
-"""Milestones beyond the seven, whose points are all bonus; they are asked for by name."""
+"""Labs beyond the seven, whose points are all bonus; they are asked for by name."""
+
+
+def all_slugs() -> tuple[str, ...]:
+    """Return the slugs of the seven milestones, then those of the labs."""
+    return (*SLUGS, *BONUS_SLUGS)
 
 
 class UnknownMilestoneError(ValueError):
@@ -35,7 +40,7 @@ def slug_of(name: str) -> str:
         UnknownMilestoneError: no milestone has that name; the message lists those that exist.
     """
     wanted = name.strip().lower().removesuffix(".ipynb")
-    for slug in (*SLUGS, *BONUS_SLUGS):
+    for slug in all_slugs():
         short = slug.partition("_")[0]
         if wanted in (slug, short, short.removeprefix("m")):
             return slug

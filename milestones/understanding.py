@@ -49,9 +49,9 @@ def understanding_calls(slug: str, questions: Files) -> list[Call]:
     ]
 
 
-def understanding_checks(slug: str) -> tuple[Check, ...]:
+def understanding_checks(slug: str, *, bonus: bool = False) -> tuple[Check, ...]:
     """Return the checks of a milestone's questions, in their order."""
-    return tuple(_check(slug, question) for question in read_questions(slug))
+    return tuple(replace(_check(slug, question), bonus=bonus) for question in read_questions(slug))
 
 
 def _check(slug: str, question: Question) -> Check:

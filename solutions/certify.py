@@ -97,13 +97,13 @@ def certify(
     required = own is None
     train = None if own is None else own.train
     with nullcontext(here) if here is not None else workers(WORKERS) as pool:
-        slow_first = sorted(milestones.SLUGS, key=lambda slug: slug < "m5")
+        slow_first = sorted(milestones.all_slugs(), key=lambda slug: slug < "m5")
         waiting: dict[str, Future[Proof]] = {
             slug: pool.submit(prove, slug, folder, margins=required, keep=here is not None)
             for slug in slow_first
         }
         figures_waiting = pool.submit(_measure, train, runs)
-        proofs = tuple(waiting[slug].result() for slug in milestones.SLUGS)
+        proofs = tuple(waiting[slug].result() for slug in milestones.all_slugs())
         figures = figures_waiting.result()
     repeated = repeated_rows(folder, runs)
     top = top_rank_correlation(runs)

@@ -99,7 +99,7 @@ def public_runs(name: str) -> pd.DataFrame:
 def generators(seed: bytes, attempt: int) -> dict[str, np.random.Generator]:
     """Return one independent random stream for the runs and one for each milestone."""
     entropy = int.from_bytes(seed, "big")
-    names = ("runs", *milestones.SLUGS)
+    names = ("runs", *milestones.all_slugs())  # labs last: a new one leaves the others as they were
     streams = np.random.SeedSequence(entropy, spawn_key=(attempt,)).spawn(len(names))
     return {name: np.random.default_rng(s) for name, s in zip(names, streams, strict=True)}
 
@@ -109,7 +109,7 @@ def write_questions(
     seed: bytes,
     attempt: int,
     own: OwnRuns | None = None,
-    slugs: Sequence[str] = milestones.SLUGS,
+    slugs: Sequence[str] = milestones.all_slugs(),
 ) -> pd.DataFrame:
     """Write `questions/` and `truth/` of the milestones; return the split's labelled runs.
 

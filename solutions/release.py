@@ -93,10 +93,10 @@ def make(folder: Path) -> None:
             raise BadInputError(f"{name}: git tracks it, but it is not there; restore or commit it")
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(ROOT / name, folder / name)
-    for slug in milestones.SLUGS:  # a maintainer's own attempts stay at home
+    for slug in milestones.all_slugs():  # a maintainer's own attempts stay at home
         shutil.copyfile(blank_paths(slug)[1], folder / "notebooks" / f"{slug}.ipynb")
     for stray in set((folder / "notebooks").iterdir()) - {
-        folder / "notebooks" / f"{slug}.ipynb" for slug in milestones.SLUGS
+        folder / "notebooks" / f"{slug}.ipynb" for slug in milestones.all_slugs()
     }:
         stray.unlink()
     readme = NOT_RELEASED.sub("", (ROOT / "README.md").read_text(encoding="utf-8"))
@@ -169,22 +169,26 @@ def prove_release(folder: Path) -> list[str]:
         # Copies: a check of the course's own notebooks writes a history beside them.
         blanks = shutil.copytree(folder / "notebooks", Path(temporary) / "blank")
         blank = _points(folder, blanks)
-        for slug in milestones.SLUGS:
+        for slug in milestones.all_slugs():
             shutil.copyfile(solved_path(slug), Path(temporary) / f"{slug}.ipynb")
         solved = _points(folder, Path(temporary))
-    if (blank, solved) != (0, COURSE_POINTS):
+    bonus = sum(milestones.load(slug).bonus for slug in milestones.all_slugs())
+    if (blank, solved) != (0, COURSE_POINTS + bonus):
         raise BadInputError(
             f"{folder}: the blank notebooks earn {blank:g} and the solved ones {solved:g} there"
         )
     for clutter in list(folder.rglob("__pycache__")):
         shutil.rmtree(clutter)
-    return [f"Proved there: blank notebooks earn 0 points, solved ones {COURSE_POINTS}."]
+    earned = f"{COURSE_POINTS} and all {bonus:g} of the bonus"
+    return [f"Proved there: blank notebooks earn 0 points, solved ones {earned}."]
 
 
 def _points(course: Path, notebooks: Path) -> float:
+    """Return all points that notebooks earn with a course's own grader, bonus points included."""
     with tempfile.TemporaryDirectory() as temporary:
         report = Path(temporary) / "report.json"
-        command = ["-m", "grader", "check", "--notebooks", str(notebooks), "--json", str(report)]
+        command = ["-m", "grader", "check", *milestones.all_slugs(),
+                   "--notebooks", str(notebooks), "--json", str(report)]  # fmt: skip
         run = subprocess.run(
             [sys.executable, *command],
             cwd=course,
@@ -196,4 +200,5 @@ def _points(course: Path, notebooks: Path) -> float:
         if not report.exists():
             raise BadInputError(f"{course}: its grader made no report: {run.stderr[-500:]}")
         content = json.loads(report.read_text(encoding="utf-8"))
-    return float(sum(milestone["points"] for milestone in content["milestones"]))
+    checks = [check for milestone in content["milestones"] for check in milestone["checks"]]
+    return float(sum(check["points"] for check in checks))

@@ -95,7 +95,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--check", action="store_true", help="change nothing; exit 1 on drift")
     parser.add_argument("--execute", action="store_true", help="run the solved notebooks too")
     args = parser.parse_args(argv)
-    slugs = [milestones.slug_of(name) for name in args.milestone] or list(milestones.SLUGS)
+    slugs = [milestones.slug_of(name) for name in args.milestone] or list(milestones.all_slugs())
     if args.check:
         found = [sentence for slug in slugs for sentence in drift(slug)]
         print("\n".join(found) or "Every notebook is what its source gives.")

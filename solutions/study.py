@@ -48,7 +48,7 @@ CODE = (
     "milestones",
     "data",
     "solutions/world",
-    *(f"solutions/{slug}" for slug in milestones.SLUGS),
+    *(f"solutions/{slug}" for slug in milestones.all_slugs()),
     *(f"solutions/{name}.py" for name in ("exam", "proof", "certify", "remember", "lesson")),
 )
 CODE_SUFFIXES = (".py", ".csv", ".json")
@@ -223,7 +223,7 @@ def judge_again(split: Split, answered: Mapping[str, Answered]) -> Line:
     """
     failed, tight, slipped, unhinted, blank = [], [], [], [], 0.0
     judged = Judged(split)
-    for slug in milestones.SLUGS:
+    for slug in milestones.all_slugs():
         found = answered[slug]
         reports = judged.reports(slug, found.solved)
         failed += [f"{slug}.{r.name}" for r in reports if r.outcome is not Outcome.PASSED]
@@ -264,7 +264,7 @@ class Judged:
         """`split` has been checked against its manifest."""
         self._public = split.public
         self._truth = FilesInMemory(split.truth.root)
-        self._mistakes = {slug: read_mistakes(self._truth, slug) for slug in milestones.SLUGS}
+        self._mistakes = {slug: read_mistakes(self._truth, slug) for slug in milestones.all_slugs()}
 
     def reports(self, slug: str, answers: Answers) -> tuple[CheckReport, ...]:
         """Return what becomes of a milestone's answers."""

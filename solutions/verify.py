@@ -50,7 +50,7 @@ def main(argv: list[str]) -> int:
 
 def missing_parts() -> Iterator[str]:
     """Yield a sentence for each file that a milestone lacks."""
-    for slug in milestones.SLUGS:
+    for slug in milestones.all_slugs():
         needed = [
             ROOT / "milestones" / slug / "handout.md",
             *(
@@ -67,7 +67,7 @@ def missing_parts() -> Iterator[str]:
 
 def all_drift() -> Iterator[str]:
     """Yield a sentence for each notebook that differs from its source."""
-    for slug in milestones.SLUGS:
+    for slug in milestones.all_slugs():
         yield from drift(slug)
 
 
@@ -82,7 +82,7 @@ def leaks(course: Path = ROOT, files: Iterable[Path] | None = None) -> Iterator[
         files = [path.relative_to(course) for path in trees if "__pycache__" not in path.parts]
     told = [path for path in files if not path.is_relative_to(PUBLIC_TRUTH)]
     texts = {path: text for path in told if (text := _text(course / path))}
-    for slug in milestones.SLUGS:
+    for slug in milestones.all_slugs():
         for line in sorted(solution_lines(slug)):
             written = {
                 line,
@@ -133,7 +133,7 @@ def unfair_splits(n_seeds: int) -> Iterator[str]:
         with tempfile.TemporaryDirectory() as temporary:
             folder = Path(temporary) / "split"
             write_questions(folder, seed, 0)
-            for slug in milestones.SLUGS:
+            for slug in milestones.all_slugs():
                 yield from (f"seed {seed.hex()}: {f}" for f in prove(slug, folder).faults)
             write_manifest(folder, "hidden", seed, 0)
             yield from (f"seed {seed.hex()}: {f}" for f in room_faults(folder, blanks=number == 0))
@@ -142,7 +142,7 @@ def unfair_splits(n_seeds: int) -> Iterator[str]:
 def room_faults(folder: Path, *, blanks: bool) -> Iterator[str]:
     """Yield a sentence for each solved notebook below full marks, or blank one above zero."""
     split = open_split(folder)
-    for slug in milestones.SLUGS:
+    for slug in milestones.all_slugs():
         milestone = milestones.load(slug)
         solved = grade(milestone, solved_path(slug), split, ROOT / "data")
         if (solved.points, solved.bonus) != (milestone.points, milestone.bonus):

@@ -58,16 +58,16 @@ def milestone_of(named: str, file: Path | None, defined: Collection[str]) -> str
             "which milestone? No function of any is defined here yet. Run the cells that define "
             "yours, or say which, for example `%check 2`"
         )
-    numbers = " and ".join(map(_number, sorted(some)))
+    numbers = " and ".join(map(milestones.number_of, sorted(some)))
     raise BadInputError(
         f"which milestone? Functions of milestones {numbers} are defined here; say which, for "
-        f"example `%check {_number(some[0])}`"
+        f"example `%check {milestones.number_of(some[0])}`"
     )
 
 
 def _own_names() -> dict[str, set[str]]:
     """Return the names that each milestone asks for and no other does."""
-    asked = {slug: set(milestones.load(slug).functions) for slug in milestones.SLUGS}
+    asked = {slug: set(milestones.load(slug).functions) for slug in milestones.all_slugs()}
     return {
         slug: names - {name for other in asked if other != slug for name in asked[other]}
         for slug, names in asked.items()
@@ -76,8 +76,4 @@ def _own_names() -> dict[str, set[str]]:
 
 def _by_stem(stem: str) -> str | None:
     """Return the milestone of a file's name; copies (`-Copy1`, ` (1)`) are of it as well."""
-    return next((slug for slug in milestones.SLUGS if stem.startswith(slug)), None)
-
-
-def _number(slug: str) -> str:
-    return str(milestones.SLUGS.index(slug) + 1)
+    return next((slug for slug in milestones.all_slugs() if stem.startswith(slug)), None)

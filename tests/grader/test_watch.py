@@ -279,12 +279,16 @@ class Terminal:
 
     def expect(self, words: str) -> None:
         """Wait until it has said something since the last time."""
+        self.wait_for(lambda: words in self.text[self._at :])
+        self._at = self.text.index(words, self._at) + len(words)
+
+    def wait_for(self, happened: Callable[[], bool]) -> None:
+        """Wait until it has, while the command runs."""
         deadline = time.monotonic() + PATIENCE_S
-        while words not in self.text[self._at :]:
+        while not happened():
             assert time.monotonic() < deadline, self.text
             assert self.process.poll() is None, self.text
             time.sleep(0.02)
-        self._at = self.text.index(words, self._at) + len(words)
 
     def interrupt(self) -> int:
         import signal
@@ -362,8 +366,10 @@ def test_without_a_terminal_it_works_the_same_and_says_it_in_plain_text(
     notebook.write_text(solved[:1_000], encoding="utf-8")  # half of it, and then the rest
     notebook.write_text(solved, encoding="utf-8")
     terminal.expect("Every outcome is as it was before")
-    notebook.write_text(with_last_cell(notebook, "import time; time.sleep(3600)"), encoding="utf-8")
-    terminal.expect("grading m2_kv_bytes")
+    asleep = home / "asleep"  # "grading" is said before the file is read: the cell itself must tell
+    sleeper = f"import pathlib, time; pathlib.Path({str(asleep)!r}).touch(); time.sleep(3600)"
+    notebook.write_text(with_last_cell(notebook, sleeper), encoding="utf-8")
+    terminal.wait_for(asleep.exists)
     notebook.write_text(solved.replace("\n", "\r\n"), encoding="utf-8", newline="")
     terminal.expect("saved again while it was graded")
     terminal.expect("15 of 15 points")
