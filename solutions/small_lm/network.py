@@ -11,7 +11,7 @@ from torch.nn import functional
 
 @dataclass(frozen=True)
 class Shape:
-    """The sizes of the model; its KV cache takes 2 * 4 * 2 * 32 numbers, 1 KiB in 16 bits, a token."""
+    """The sizes of the model; its KV cache takes 2 * 4 * 2 * 32 numbers a token, 1 KiB."""
 
     vocab: int = 1024
     n_layers: int = 4

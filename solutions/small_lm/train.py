@@ -87,7 +87,6 @@ def rate(step: int, steps: int) -> float:
     return PEAK_RATE * (0.05 + 0.95 * (1 + math.cos(math.pi * done)) / 2)
 
 
-@torch.no_grad()
 def held_out_loss(model: SmallLM, tokens: np.ndarray, sequences: int) -> float:
     """Return the mean loss in nats a token over whole held-out sequences, start token first."""
     length = model.shape.context_len
@@ -95,7 +94,8 @@ def held_out_loss(model: SmallLM, tokens: np.ndarray, sequences: int) -> float:
     for i in range(sequences):
         row = np.concatenate(([0], tokens[i * length : (i + 1) * length]))
         row = torch.from_numpy(row)[None]
-        total += functional.cross_entropy(model(row[:, :-1])[0], row[0, 1:]).item()
+        with torch.no_grad():
+            total += functional.cross_entropy(model(row[:, :-1])[0], row[0, 1:]).item()
     return total / sequences
 
 
