@@ -46,20 +46,20 @@ def test_data_and_notebooks_hold_no_code(course: Path) -> None:
 
 
 def test_the_grader_knows_no_milestone_by_name_but_serve(course: Path) -> None:
-    names = re.compile("|".join((*milestones.SLUGS, r"\bm[1-7]\b")))
+    names = re.compile("|".join((*milestones.all_slugs(), r"\b[mx][1-7]\b")))
     knowing = {
         path.name for path in (course / "grader").glob("*.py") if names.search(path.read_text())
     }
     assert knowing <= {"cli.py"}
     text = (course / "grader" / "cli.py").read_text()
     assert set(names.findall(text)) <= {"m7"}  # in the help of `grader serve`
-    slugs = re.compile("|".join(milestones.SLUGS))
+    slugs = re.compile("|".join(milestones.all_slugs()))
     for path in (course / "grader").rglob("*.py"):
         if path.parent.name != "serve":
             assert not slugs.search(path.read_text(encoding="utf-8")), path
 
 
-@pytest.mark.parametrize("slug", milestones.SLUGS)
+@pytest.mark.parametrize("slug", milestones.all_slugs())
 def test_a_milestone_is_the_same_name_in_every_tree(slug: str, course: Path) -> None:
     for path in (
         f"milestones/{slug}/__init__.py",
@@ -91,6 +91,12 @@ def test_any_other_name_is_refused(name: str) -> None:
 def test_the_course_has_a_hundred_points() -> None:
     points = [milestones.load(slug).points for slug in milestones.SLUGS]
     assert points == [10, 15, 15, 15, 15, 15, 15]
+
+
+@pytest.mark.parametrize("slug", milestones.BONUS_SLUGS)
+def test_a_lab_is_worth_bonus_points_alone(slug: str) -> None:
+    lab = milestones.load(slug)
+    assert (lab.points, lab.bonus) == (0, 5)
 
 
 def test_what_is_committed_names_no_machine_and_no_registry(course: Path) -> None:

@@ -118,7 +118,7 @@ def test_every_text_is_read_and_written_in_a_named_encoding(tree: str) -> None:
     assert found == []
 
 
-@pytest.mark.parametrize("slug", milestones.SLUGS)
+@pytest.mark.parametrize("slug", milestones.all_slugs())
 def test_every_cell_of_ours_reads_text_in_a_named_encoding(slug: str) -> None:
     for cell in read_lesson(slug):
         if cell.kind not in ("markdown", "written", "questions"):

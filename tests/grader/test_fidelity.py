@@ -154,7 +154,7 @@ def run_both(path: Path, slug: str, split: Split, data: Path, host: Host) -> tup
 
 
 @pytest.mark.usefixtures("quiet_home")
-@pytest.mark.parametrize("slug", milestones.SLUGS)
+@pytest.mark.parametrize("slug", milestones.all_slugs())
 def test_a_solved_notebook_answers_in_a_room_as_in_a_jupyter_kernel(
     slug: str, course: Path, walled: Host, tmp_path: Path
 ) -> None:

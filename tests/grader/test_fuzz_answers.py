@@ -98,7 +98,7 @@ def anything(draw: st.DrawFn, slug: str) -> Answers:
     return Answers(one_run(), one_run() if right.again is not None else None)
 
 
-@pytest.mark.parametrize("slug", milestones.SLUGS)
+@pytest.mark.parametrize("slug", milestones.all_slugs())
 def test_no_answers_at_all_break_the_judge_or_pass_unless_they_are_right(slug: str) -> None:
     @fuzzed(CASES.get(slug, 100))
     @given(anything(slug))
@@ -177,7 +177,7 @@ def changes(draw: st.DrawFn) -> Callable[[Any], Any]:
     return change
 
 
-@pytest.mark.parametrize("slug", milestones.SLUGS)
+@pytest.mark.parametrize("slug", milestones.all_slugs())
 def test_a_check_that_passes_on_changed_answers_was_answered_right(slug: str) -> None:
     @fuzzed(CASES.get(slug, 100))
     @given(nearly(slug))
@@ -341,7 +341,9 @@ def few_damaged(name: str, answers: Answers, half: bool) -> bool:
 
 # ---- the closing questions
 
-QUESTIONS = {slug: {one.key: one for one in read_questions(slug)} for slug in milestones.SLUGS}
+QUESTIONS = {
+    slug: {one.key: one for one in read_questions(slug)} for slug in milestones.all_slugs()
+}
 
 
 def understood(slug: str, question: Question, answers: Answers) -> bool:

@@ -278,7 +278,7 @@ def points_on(slug: str, answers: Answers, truth: Files) -> MilestoneReport:
 
 # numpy leaves a broken archive to the garbage collector to close
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-@pytest.mark.parametrize("slug", milestones.SLUGS)
+@pytest.mark.parametrize("slug", milestones.all_slugs())
 def test_right_answers_on_a_damaged_truth_earn_everything_or_are_not_graded(slug: str) -> None:
     @fuzzed(40 if slug != "m7_planner" else 15)
     @given(wrong_truth(slug))

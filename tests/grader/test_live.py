@@ -40,7 +40,7 @@ def outcomes(notebook: LiveNotebook, named: str = "2") -> dict[str, Outcome]:
     return {check.name: check.outcome for check in notebook.check(named).report.checks}
 
 
-@pytest.mark.parametrize("slug", milestones.SLUGS)
+@pytest.mark.parametrize("slug", milestones.all_slugs())
 def test_a_solved_notebook_that_is_live_passes_what_it_passes_in_a_room(
     slug: str, course: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

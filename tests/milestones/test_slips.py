@@ -468,7 +468,7 @@ def test_a_fault_in_explaining_changes_no_outcome(exam: Exam, monkeypatch: Any) 
 
 
 def test_every_check_says_what_to_think_about() -> None:
-    for slug in milestones.SLUGS:
+    for slug in milestones.all_slugs():
         for check in milestones.load(slug).checks:
             if not check.topics[0].startswith("understanding"):
                 assert check.think.endswith((".", "?")), check.name
@@ -506,7 +506,7 @@ JUNK: tuple[object, ...] = (
 )
 
 
-@pytest.mark.parametrize("slug", milestones.SLUGS)
+@pytest.mark.parametrize("slug", milestones.all_slugs())
 def test_whatever_is_answered_explaining_it_raises_nothing(slug: str) -> None:
     """A judge forgives a fault in explaining; here it is none."""
     right, read_table = right_answers(slug), reader(Places(ROOT / "data", PUBLIC / "questions"))

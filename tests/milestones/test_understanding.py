@@ -29,7 +29,7 @@ from solutions.understanding import read_secrets
 SEED = (31).to_bytes(32, "big")
 DICT_QUESTIONS = [
     (slug, question)
-    for slug in milestones.SLUGS
+    for slug in milestones.all_slugs()
     for question in read_questions(slug)
     if question.kind != "function"
 ]
@@ -72,7 +72,7 @@ def outcome_of(slug: str, key: str, given: Any, truth: Files) -> tuple[Outcome, 
     return report.outcome, report.hint
 
 
-@pytest.mark.parametrize("slug", milestones.SLUGS)
+@pytest.mark.parametrize("slug", milestones.all_slugs())
 def test_a_notebook_ends_with_three_to_five_questions_worth_one_point(slug: str) -> None:
     questions = read_questions(slug)
     assert 3 <= len(questions) <= 5
@@ -88,7 +88,7 @@ def test_a_notebook_ends_with_three_to_five_questions_worth_one_point(slug: str)
         assert all(f"\n- {option}" in last for option in question.options)
 
 
-@pytest.mark.parametrize("slug", milestones.SLUGS)
+@pytest.mark.parametrize("slug", milestones.all_slugs())
 def test_a_student_finds_every_key_in_the_dict_and_no_answer(slug: str) -> None:
     cell = next(c for c in read_lesson(slug) if c.kind == "exercise" and c.name == VARIABLE)
     namespace: dict[str, Any] = {}
@@ -97,7 +97,7 @@ def test_a_student_finds_every_key_in_the_dict_and_no_answer(slug: str) -> None:
     assert namespace[VARIABLE] == dict.fromkeys(keys)
 
 
-@pytest.mark.parametrize("slug", milestones.SLUGS)
+@pytest.mark.parametrize("slug", milestones.all_slugs())
 def test_right_answers_pass_and_each_question_is_judged_alone(slug: str, truth: Files) -> None:
     right = right_answers(slug)
     assert {r.outcome for r in judged(slug, right, truth).values()} == {Outcome.PASSED}
@@ -193,7 +193,7 @@ def test_numbers_of_any_size_are_judged(
 
 @pytest.mark.parametrize("junk", [None, [], "text", 3, True], ids=repr)
 def test_what_is_no_dict_is_told_so(junk: Any, truth: Files) -> None:
-    for slug in milestones.SLUGS:
+    for slug in milestones.all_slugs():
         for report in judged(slug, junk, truth).values():
             assert report.outcome is Outcome.FAILED
             assert report.hint == f"`{VARIABLE}` is not a dict."
@@ -215,7 +215,7 @@ def test_options_that_are_not_those_of_the_truth_are_our_fault(truth: Files) -> 
         check.judge(answers, Changed(truth.root))
 
 
-@pytest.mark.parametrize("slug", milestones.SLUGS)
+@pytest.mark.parametrize("slug", milestones.all_slugs())
 def test_every_wrong_answer_is_a_named_mistake(slug: str) -> None:
     known = {(mistake.caught_by, mistake.hint) for mistake in named_mistakes(slug)}
     asked = {question.key for question in read_questions(slug)}

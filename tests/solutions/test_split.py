@@ -62,9 +62,10 @@ def test_its_certificate_holds_every_figure_inside_its_band(made: Path) -> None:
         assert band.holds(certificate["figures"][band.name]["value"]), band.name
     assert certificate["questions_that_repeat_a_public_row"] == 0
     assert certificate["top_rank_correlation"]["value"] <= 0.95
-    for slug in milestones.SLUGS:
+    for slug in milestones.all_slugs():
         earned = certificate["reference"][slug]
         assert earned["points"] == earned["points_max"]
+        assert earned.get("bonus") == earned.get("bonus_max")
         assert certificate["mistakes_caught"][slug]
 
 
@@ -88,7 +89,7 @@ def test_the_same_seed_gives_the_same_questions_and_another_seed_others(
     other = file_hashes(tmp_path / "other" / "questions")
     assert other.keys() == asked.keys()
     changed = {name.partition("/")[0] for name in asked if other[name] != asked[name]}
-    assert changed == {"runs.csv", *milestones.SLUGS}
+    assert changed == {"runs.csv", *milestones.all_slugs()}
 
 
 def test_questions_hold_no_label_of_the_truth(made: Path) -> None:
