@@ -149,7 +149,7 @@ def _recorder() -> Callable[..., None]:
 
 def _tell_changes(graded: Sequence[Graded], before: Before, out: Path) -> None:
     rows = changes(graded, before)
-    write_whole(out / "changes.csv", table(HEADER, rows))
+    write_whole(out / "changes.csv", table(HEADER, rows, numbers={"change"}))
     students = {row[0] for row in rows}
     click.echo(f"{len(rows):,} hand-ins of {len(students):,} students changed: {out}/changes.csv")
     if left := gone(graded, before):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import io
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -164,9 +164,20 @@ def _row(one: Graded) -> tuple[str, ...]:
     return one.hand_in.student, one.hand_in.slug, points, points_max, str(one.reason)
 
 
-def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a CSV table that a spreadsheet shows and does not run."""
-    safe = [tuple(map(spreadsheet_safe, row)) for row in rows]
+def table(
+    header: Sequence[str], rows: Iterable[Sequence[str]], numbers: Collection[str] = ()
+) -> str:
+    """Return a CSV table that a spreadsheet shows and does not run.
+
+    Cells of the columns `numbers` are our own numbers: a sign makes none of them a formula.
+    """
+    safe = [
+        tuple(
+            cell if column in numbers else spreadsheet_safe(cell)
+            for column, cell in zip(header, row, strict=True)
+        )
+        for row in rows
+    ]
     # The writer leaves a lone carriage return unquoted, which readers take for a line's end.
     splits = any("\r" in cell for row in safe for cell in row)
     text = io.StringIO()

@@ -36,15 +36,22 @@ class Phase:
     """A part of the training, with an optimizer and a random stream of its own.
 
     `passages` is the share of sequences whose text holds passages of random tokens that come twice;
-    `tiled` the share that is one such passage again and again, from which copying is learnt fast.
+    `tiled` the share that is one such passage again and again, from which copying is learnt fast;
+    `of_text` the share of passages that are text from elsewhere instead.
     """
 
     steps: int
     passages: float
     tiled: float
+    of_text: float = 0.0
 
 
-PHASES = (Phase(600, 0.125, 0.0), Phase(600, 0.125, 0.25), Phase(1_400, 0.125, 0.03))
+PHASES = (
+    Phase(600, passages=0.125, tiled=0.0),
+    Phase(200, passages=0.125, tiled=0.25),
+    Phase(500, passages=0.125, tiled=0.5, of_text=0.6),
+    Phase(1_300, passages=0.125, tiled=0.05, of_text=0.3),
+)
 """Text first; then copying over the context, which is not found by itself in so short a training;
 then text again, with enough copying that it is kept."""
 
@@ -93,15 +100,19 @@ class Batches:
 
     def _tiled(self) -> np.ndarray:
         """Return one passage of random tokens, again and again to the end."""
-        passage = self._rng.integers(1, self._vocab, int(self._rng.integers(16, 200)))
-        return np.resize(passage, self._length)
+        return np.resize(self._passage(int(self._rng.integers(16, 200))), self._length)
+
+    def _passage(self, size: int) -> np.ndarray:
+        if self._phase.of_text and self._rng.random() < self._phase.of_text:
+            return self._text(size)
+        return self._rng.integers(1, self._vocab, size)
 
     def _repeated(self) -> np.ndarray:
         """Return text with passages of random tokens in it, each of which comes again later."""
         row = self._text(self._length).copy()
         for _ in range(4):
             size = int(self._rng.integers(8, 49))
-            passage = self._rng.integers(1, self._vocab, size)
+            passage = self._passage(size)
             first, again = np.sort(self._rng.integers(0, self._length - size, 2))
             row[first : first + size] = passage
             row[again : again + size] = passage

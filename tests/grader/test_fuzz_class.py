@@ -228,6 +228,11 @@ def check_table(rows: list[tuple[str, str]]) -> None:
 # ---------------------------------------------------------------- faults that fuzz has found
 
 
+def test_a_number_of_ours_stays_a_number_whatever_its_sign() -> None:
+    written = table(("student", "change"), [("-1", "-1.5"), ("+2", "+0")], numbers={"change"})
+    assert written.splitlines()[1:] == ["'-1,-1.5", "'+2,+0"]
+
+
 def test_two_folders_whose_names_are_no_text_are_two_students(tmp_path: Path) -> None:
     as_notebook(tmp_path / os.fsdecode(b"\xff"), b"one")
     as_notebook(tmp_path / os.fsdecode(b"\xfe"), b"two")
