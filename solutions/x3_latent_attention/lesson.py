@@ -94,14 +94,35 @@ kinds = {
     "GQA, 2": with_heads(2),
     "MQA, 1": with_heads(1),
 }
+released = {  # from their config.json
+    "Llama-2-7B (MHA)": (32, 32, 128),
+    "Llama-3-70B (GQA)": (80, 8, 128),
+    "DeepSeek 67B (GQA)": (95, 8, 128),
+    "Llama-3-8B (GQA)": (32, 8, 128),
+    "Falcon-7B (MQA)": (32, 1, 64),
+}
+keys = ("num_hidden_layers", "num_key_value_heads", "head_dim")
+models = {name: dict(zip(keys, shape, strict=True)) for name, shape in released.items()}
+models["DeepSeek-V3 (MLA)"] = V2 | {"num_hidden_layers": 61}
+models["DeepSeek-V2 (MLA)"] = V2
+models["DeepSeek-V2-Lite (MLA)"] = V2 | {"num_hidden_layers": 27}
+kb = {name: 2 * kv_values_per_token(config) / 1000 for name, config in models.items()}
+
+fig, (left, right) = plt.subplots(1, 2, figsize=(11, 3.8))
 per_layer = {name: kv_values_per_token(c) // c["num_hidden_layers"] for name, c in kinds.items()}
-fig, ax = plt.subplots(figsize=(7, 3.6))
-colours = ["tab:orange" if name.startswith("MLA") else "tab:blue" for name in per_layer]
-bars = ax.barh(list(per_layer), list(per_layer.values()), color=colours)
-ax.bar_label(bars, labels=[f"{n:,}" for n in per_layer.values()], padding=3)
-ax.set(xscale="log", xlim=(100, 2e5), xlabel="numbers in the cache, per token and layer")
-ax.set_title("128 query heads of 128, kept in seven ways")
-ax.invert_yaxis()
+for ax, numbers, shown in (
+    (left, per_layer, "{:,}"),
+    (right, dict(sorted(kb.items(), key=lambda pair: -pair[1])), "{:.1f}"),
+):
+    colours = ["tab:orange" if "MLA" in name else "tab:blue" for name in numbers]
+    bars = ax.barh(list(numbers), list(numbers.values()), color=colours)
+    ax.bar_label(bars, labels=[shown.format(n) for n in numbers.values()], padding=3)
+    ax.invert_yaxis()
+left.set(xscale="log", xlim=(100, 2e5), xlabel="numbers in the cache, per token and layer")
+left.set_title("128 query heads of 128, kept in seven ways")
+right.set(xlim=(0, 620), xlabel="cache per token in 16 bits, all layers (kB)")
+right.set_title("Released models")
+fig.tight_layout()
 plt.show()
 print("DeepSeek-V2:  ", f"{kv_values_per_token(V2):9,} numbers a token")
 print("DeepSeek 67B: ", f"{kv_values_per_token(OLD):9,}")
@@ -121,7 +142,7 @@ print("576 numbers are the cache of", 576 / (2 * 128), "KV heads of 128")
 # own 128 heads it is 1 − 576 / 32,768 = **98.2 %**. Not it either. Which comparison gives 93.3?
 #
 # Read on to section 3.2.3, on inference: the *deployed* model also stores each element of its cache in
-# **6 bits on average**. DeepSeek 67B keeps 16. So count bytes: 34,560 · 6 / 8 = **25,920** against
+# **6 bits on average**. Take 16 for DeepSeek 67B and count bytes: 34,560 · 6 / 8 = **25,920** against
 # 194,560 · 16 / 8 = **389,120**, and 1 − 25,920 / 389,120 = **93.3 %**. The paper prints no such sum;
 # it is the one that lands on its figure, to the digit. The headline mixes three changes: another
 # attention, fewer layers, and fewer bits.
@@ -174,8 +195,7 @@ for (name, *_), kb, before in zip(steps[1:], sizes_kb[1:], sizes_kb[:-1], strict
 # $$\frac{q^C_{t,h} \cdot k^C_{j,h} + q^R_{t,h} \cdot k^R_j}{\sqrt{\text{nope\_dim} + \text{rope\_dim}}}$$
 #
 # which is one dot product of vectors put together, hence the root of the *sum* of their sizes. Then
-# softmax, the weighted sum of values, and `w_o`, as ever. ("nope" is the field's joke: no positional
-# encoding.) Compressing the queries too saves memory in training and nothing in the cache. The released
+# softmax, the weighted sum of values, and `w_o`, as ever. ("nope" stands for: no positional encoding.) Compressing the queries too saves memory in training and nothing in the cache. The released
 # models norm the latents; that changes no argument here and is left out.
 #
 # ## Rotary positions
@@ -510,20 +530,20 @@ x = norm(np.random.default_rng(8).normal(size=(5, 12)))
 cache = new_latent_cache(toy)[0]
 for row in x:
     cache = extend_cache(layer, cache, row)
-before = absorbed_attention(layer, cache[[0, 1, 3, 4]], x[-1])  # one position less, see below
 
 queries = (x[-1] @ layer["w_uq"]).reshape(4, -1)
 carried = np.einsum("hc,lhc->hl", queries, layer["w_uk"].reshape(8, 4, -1))
 cache[2, :8] = 2.0**500 * (np.linalg.pinv(carried) @ np.full(4, -1.0))
 big = {"w_uk": 2.0**600, "w_uv": 2.0**600, "w_uq": 2.0**-600, "w_o": 2.0**-600}
 scaled = layer | {name: layer[name] * factor for name, factor in big.items()}
-absorbed = absorbed_attention(scaled, cache, x[-1])
+moderate, absorbed = (absorbed_attention(one, cache, x[-1]) for one in (layer, scaled))
 with np.errstate(over="ignore", invalid="ignore"):
     k = (cache[:, :8] @ scaled["w_uk"]).reshape(5, 4, -1)
     built = np.einsum("hc,jhc->hj", (x[-1] @ scaled["w_uq"]).reshape(4, -1), k)
-print("absorbed output:            ", absorbed[:4].round(4), "...")
-print("scores with keys that are built:", built[0].round(3))
-print("largest number a key would hold:", np.abs(k).max())
+print("absorbed output:", absorbed[:4].round(4), "...")
+print("largest difference from the layer with ordinary weights:", np.abs(absorbed - moderate).max())
+print("scores of head 0 with keys that are built:", built[0].round(3))
+print("largest number that such a key would hold:", np.abs(k).max())
 
 # %% [markdown]
 # ## What the cache remembers: not what milestone 4's did
@@ -603,10 +623,10 @@ def score_matrix(layer: dict, head: int, distance: int) -> np.ndarray:
 # %% [markdown]
 # Then the obvious way round: turn the *latent* before it is cached, so that no turn stands between $W_\text{uk}$
 # and the query. **Predict** what goes wrong. The query in latent space is not turned, so a score sees the
-# key's position itself instead of a distance: shift the whole text by 1,000 places and every score changes.
-# (One may turn the carried query as well, at 512 speeds-and-phases instead of 128. The distance is back, but the
-# key of a head is now no vector of 128 numbers any more, so nobody can train or read a prompt in the cheap form;
-# and the values, which come of the same latent, would be made of a turned one.)
+# key's position itself instead of a distance: shift the whole text and every score changes. (One may turn the
+# carried query too, in the latent's own numbers. Scores depend on distances again then, but no head has a key of
+# its own size any more, so the cheap form for training and prompts is gone; and values, which come of the same
+# latent, would be made of a turned one.)
 
 # %%
 layer = random_model(9)["layers"][0]
@@ -643,11 +663,11 @@ right.set_title("The same two tokens, further down the text")
 right.legend()
 fig.tight_layout()
 plt.show()
-print("decoupled score, spread over all positions:    ", np.ptp(decoupled))
-print("score with the latent turned, spread:          ", np.ptp(latent_turned))
+print(f"decoupled score, spread over all positions:   {np.ptp(decoupled):.1e}")
+print(f"score with the latent turned, spread:         {np.ptp(latent_turned):.1e}")
 M = score_matrix(layer, 0, apart)
 by_hand = (rope(q[None], [7 + apart]) @ rope((latent @ w_uk)[None], [7]).T).item()
-print("M(3) gives the score of turned keys, off by:   ", abs(x_query @ M @ latent - by_hand))
+print(f"M(3) gives the score of turned keys, off by:  {abs(x_query @ M @ latent - by_hand):.1e}")
 
 # %% [markdown]
 # So positions get a channel of their own: `rope_dim` numbers that are not compressed, one key for all heads, and a
@@ -718,12 +738,12 @@ left.set(
 left.set_title("DeepSeek-V2: decoding and reading a prompt")
 left.legend(fontsize=8)
 chunks = np.unique(np.logspace(0, 3.6, 60).astype(int))
-for before, colour in ((1024, "tab:green"), (16384, "tab:purple"), (131072, "tab:red")):
+for before, style in ((1024, "-"), (16384, "--"), (131072, ":")):
     ratio = [
         multiplications(V2, int(n), before, True) / multiplications(V2, int(n), before, False)
         for n in chunks
     ]
-    right.plot(chunks, ratio, color=colour, label=f"after {before:,} tokens")
+    right.plot(chunks, ratio, style, lw=2, label=f"after {before:,} tokens")
 right.axhline(1, color="grey", lw=1)
 right.axvline(512 * 256 / 768, color="grey", lw=1, ls=":")
 right.text(512 * 256 / 768 * 1.1, 0.01, "171", color="grey")
@@ -744,8 +764,8 @@ for before in (1024, 16384, 131072):
     print(f"after {before:7,} tokens, building the heads is cheaper from {n} new tokens on")
 
 # %% [markdown]
-# Serving engines do just that: vLLM has two code paths for MLA, one that builds heads for prompts and one that
-# works on latents for decoding (`mla_attention.py`, formerly `mla/common.py`, whose header explains both).
+# Serving engines do just that: vLLM has two code paths for MLA, one that builds heads, for prompts, and one that
+# works on latents, for decoding; the header of its MLA attention code explains both in these terms.
 #
 # A count is a claim about a clock. Take one head-heavy layer on this machine: 16 heads with DeepSeek-V2-Lite's sizes
 # (latent 512, 128 + 64, values of 128) and one new token. **Predict** from the counts, then look; a slow memory or
@@ -773,11 +793,11 @@ def from_heads(latents, keys_turned):
     return (weights[:, None] @ v)[:, 0]
 
 
-print("context   absorbed   unabsorbed   ratio   ratio of the counts   largest difference")
+print("           absorbed          unabsorbed        ratio of the")
+print("context      ms   1e9 a s      ms   1e9 a s   clock   counts   largest difference")
 for context in (256, 1024, 2048):
     rows = rng.normal(size=(context, 576))
-    seconds = []
-    outputs = []
+    seconds, outputs = [], []
     for attend, repeats in ((from_latents, 5), (from_heads, 2)):
         started = time.process_time()
         for _ in range(repeats):
@@ -786,17 +806,23 @@ for context in (256, 1024, 2048):
         outputs.append(out)
     counts = [multiplications(LITE, 1, context - 1, form) for form in (True, False)]
     apart = np.abs(outputs[0] - outputs[1]).max()
-    print(
-        f"{context:7,} {1000 * seconds[0]:8.1f} ms {1000 * seconds[1]:9.1f} ms"
-        f" {seconds[1] / seconds[0]:7.0f} {counts[1] / counts[0]:21.0f} {apart:20.1e}"
+    each = "".join(
+        f"{1e3 * s:9.1f}{c / s / 1e9:9.1f}" for s, c in zip(seconds, counts, strict=True)
     )
+    ratios = f"{seconds[1] / seconds[0]:8.0f}{counts[1] / counts[0]:9.0f}"
+    print(f"{context:6,}{each}{ratios}{apart:15.1e}")
+
+# %% [markdown]
+# The columns "1e9 a s" are multiplications per second. Where the clock's ratio is the smaller one, the absorbed form
+# has fewer multiplications and runs them at a lower rate: it is short, and reads much for what it computes.
 
 # %% [markdown]
 # ## What the absorbed form asks of a GPU
 #
 # Decoding with ordinary heads is limited by memory (milestones 4 and 5): with MHA each number read from the cache
 # is multiplied once. With a latent all 128 heads use the same 576 numbers: 128 · 1,088 / 576 = **242** multiplications
-# per number read. In 16 bits that is 484 operations per 2 bytes, 242 per byte, and an H100 can do about 295 per byte
+# per number read (the count below is a little higher: it has the query's way in and the mixture's way out, too). In
+# 16 bits that is 484 operations per 2 bytes, 242 per byte, and an H100 can do about 295 per byte
 # it reads (989 TFLOP/s over 3.35 TB/s, its data sheet). So MLA trades the memory that decoding lacks for arithmetic
 # it had to spare, and nearly all of it.
 
@@ -836,7 +862,7 @@ print(f"  {'MLA, absorbed':20} {step / (4096 * 576):7.1f}   numbers read {4096 *
 # %% tags=["exercise"]
 understanding: dict = {
     "why_a_key_of_its_own": "A turn between w_uq and w_uk differs with the distance: no single matrix could be absorbed",
-    "when_to_absorb": "Rebuilding costs the same for one new token as for a thousand, while absorbed pairs cost more",
+    "when_to_absorb": "Rebuilding old tokens costs as much for one new token as for a thousand; absorbed pairs cost more each",
 }
 
 
