@@ -95,11 +95,15 @@ def arrays_beside(topic: str) -> Compare:
 
     def compare(answers: Answers, truth: Files, _read_table: ReadTable) -> list[Compared]:
         expected = truth_of(truth, topic)
-        return [
-            Compared(np.atleast_2d(answer.value), np.atleast_2d(right), rows=True)
+        found = [
+            (answer.value, expected[answer.call.id])
             for answer in answers.under(topic)
-            if isinstance(answer.value, np.ndarray)
-            and answer.value.ndim == (right := expected[answer.call.id]).ndim <= 2
+            if isinstance(answer.value, np.ndarray) and answer.call.id in expected
+        ]
+        return [
+            Compared(np.atleast_2d(value), np.atleast_2d(right), rows=True)
+            for value, right in found
+            if value.ndim == right.ndim <= 2
         ]
 
     return compare

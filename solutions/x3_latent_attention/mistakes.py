@@ -324,6 +324,12 @@ MISTAKES = (
         hint="A layer's input is norm(x) in both forms; the logits come of norm(x) once more.",
     ),
     NamedMistake(
+        "inputs_not_added_back",
+        (Edit(FULL, "x = x + attention_unabsorbed", "x = attention_unabsorbed"),),
+        caught_by="same_logits",
+        hint="A layer adds to x what its attention returns; here it takes its place.",
+    ),
+    NamedMistake(
         "cache_of_unnormed_inputs",
         (Edit(STEP, "extend_cache(layer, caches[i], h)", "extend_cache(layer, caches[i], x)"),),
         caught_by="same_logits",
