@@ -24,8 +24,8 @@ from solutions.x3_latent_attention.mla import (
 )
 
 DECIMALS = 3
-VOCAB = 11
-N_TOKENS = 6  # of a sequence: a cache of more rows shows nothing new
+VOCAB = 8
+N_TOKENS = 5  # of a sequence: a cache of more rows shows nothing new
 SCALE = 600  # w_uk and w_uv times 2 to this, w_uq and w_o over it: exact, and no product changes
 GIANT = 2.0**500  # of a latent whose key, times 2**SCALE, no float64 can hold
 Case = dict[str, Any]
@@ -138,9 +138,9 @@ def _sizes(rng: np.random.Generator) -> dict[str, int]:
     return {
         "n_heads": int(rng.integers(2, 4)),
         "nope_dim": 4,
-        "rope_dim": int(rng.choice([2, 6])),
+        "rope_dim": int(rng.choice([6, 8])),  # of one pair alone, speeds would not show
         "v_dim": int(rng.choice([3, 5])),
-        "latent_dim": int(rng.choice([8, 10])),
+        "latent_dim": int(rng.choice([10, 12])),
     }
 
 
