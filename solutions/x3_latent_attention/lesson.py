@@ -1,17 +1,18 @@
 # %% [markdown]
 # # Lab 3: latent attention, a cache without heads
 #
-# Milestone 2 counted what a cache costs: a key and a value for every KV head of every layer. Grouped
-# heads make that smaller by having fewer keys. **Multi-head latent attention** (MLA; DeepSeek-V2,
-# DeepSeek-AI 2024, arXiv:2405.04434) goes another way: it keeps *no* head at all. A token leaves one
-# short vector in the cache, its **latent**, and all keys and values of all heads are linear functions
-# of it. DeepSeek-V2 keeps 576 numbers a token a layer where its 128 heads would have 32,768.
+# Milestone 2 counted what a cache costs: a key and a value for every KV head of every layer.
+# Grouped heads make that smaller by having fewer keys. **Multi-head latent attention** (MLA;
+# DeepSeek-V2, DeepSeek-AI 2024, arXiv:2405.04434) goes another way: it keeps *no* head at all. A
+# token leaves one short vector in the cache, its **latent**, and all keys and values of all heads
+# are linear functions of it. DeepSeek-V2 keeps 576 numbers a token a layer where its 128 heads
+# would have 32,768.
 #
 # Two things about it are easy to believe and worth proving. First, that heads need never be built:
 # the matrix that would make keys can be moved over to the query. Second, that rotary positions get
-# in the way of just that, which is why every MLA model carries a small extra key. You will build
-# both forms of the attention, see that their logits agree to the last few bits, put numbers on what
-# each costs, and take the headline "93.3 % less cache" apart.
+# in the way of just that, which is why MLA carries a small extra key. You will build both forms of
+# the attention, see that their logits agree to the last few bits, put numbers on what each costs,
+# and take the headline "93.3 % less cache" apart.
 #
 # **You will write** `kv_values_per_token`, `rope`, `attention_unabsorbed`, `full_logits`,
 # `new_latent_cache`, `extend_cache`, `absorbed_attention`, `decode_step`, `score_matrix` and
@@ -133,7 +134,8 @@ print("576 numbers are the cache of", 576 / (2 * 128), "KV heads of 128")
 # **2.25 KV heads** is the figure the paper gives too (table 1): less than GQA with 4 groups, more
 # than with 2. Is it as good? The paper compares models alike but for the attention and finds MLA
 # ahead of full MHA on three of four benchmarks at 16B parameters and on all four at 250B, with 14 %
-# and 4 % of the cache (appendix D). That is its authors' measurement; this notebook cannot repeat it.
+# and 4 % of the cache (appendix D). That is its authors' measurement; this notebook cannot repeat
+# it.
 #
 # ## Read a headline: 93.3 %
 #
@@ -141,11 +143,11 @@ print("576 numbers are the cache of", 576 / (2 * 128), "KV heads of 128")
 # Take your counts: 1 − 34,560 / 194,560 = **82.2 %**. That is not the headline. Against all of V2's
 # own 128 heads it is 1 − 576 / 32,768 = **98.2 %**. Not it either. Which comparison gives 93.3?
 #
-# Read on to section 3.2.3, on inference: the *deployed* model also stores each element of its cache in
-# **6 bits on average**. Take 16 for DeepSeek 67B and count bytes: 34,560 · 6 / 8 = **25,920** against
-# 194,560 · 16 / 8 = **389,120**, and 1 − 25,920 / 389,120 = **93.3 %**. The paper prints no such sum;
-# it is the one that lands on its figure, to the digit. The headline mixes three changes: another
-# attention, fewer layers, and fewer bits.
+# Read on to section 3.2.3, on inference: the *deployed* model also stores each element of its cache
+# in **6 bits on average**. Take 16 for DeepSeek 67B and count bytes: 34,560 · 6 / 8 = **25,920**
+# against 194,560 · 16 / 8 = **389,120**, and 1 − 25,920 / 389,120 = **93.3 %**. The paper prints no
+# such sum; it is the one that lands on its figure, to the digit. The headline mixes three changes:
+# another attention, fewer layers, and fewer bits.
 
 # %%
 steps = [  # each changes one thing: numbers per layer, layers, bits
@@ -169,14 +171,14 @@ for (name, *_), kb, before in zip(steps[1:], sizes_kb[1:], sizes_kb[:-1], strict
     print(f"{' '.join(name.split()):34} {before / kb:5.2f} times smaller than the step before")
 
 # %% [markdown]
-# The attention itself gives a factor of 3.6, the layers 1.6, the bits 2.7. A GQA model could have had
-# the last two as well. **Before a percentage is used, ask: of what, counted in what, and what else
-# changed?**
+# The attention itself gives a factor of 3.6, the layers 1.6, the bits 2.7. A GQA model could have
+# had the last two as well. **Before a percentage is used, ask: of what, counted in what, and what
+# else changed?**
 #
 # ## The equations
 #
-# One layer. `x` is its (normed) input, rows are tokens, weights multiply from the right. Every layer
-# is a dict of sizes and float64 weights:
+# One layer. `x` is its (normed) input, rows are tokens, weights multiply from the right. Every
+# layer is a dict of sizes and float64 weights:
 #
 # | key | shape or value | what it makes |
 # |---|---|---|
@@ -195,17 +197,18 @@ for (name, *_), kb, before in zip(steps[1:], sizes_kb[1:], sizes_kb[:-1], strict
 # $$\frac{q^C_{t,h} \cdot k^C_{j,h} + q^R_{t,h} \cdot k^R_j}{\sqrt{\text{nope\_dim} + \text{rope\_dim}}}$$
 #
 # which is one dot product of vectors put together, hence the root of the *sum* of their sizes. Then
-# softmax, the weighted sum of values, and `w_o`, as ever. ("nope" stands for: no positional encoding.) Compressing the queries too saves memory in training and nothing in the cache. The released
-# models norm the latents; that changes no argument here and is left out.
+# softmax, the weighted sum of values, and `w_o`, as ever. ("nope" stands for: no positional
+# encoding.) Compressing the queries too saves memory in training and nothing in the cache. The
+# released models norm the latents; that changes no argument here and is left out.
 #
 # ## Rotary positions
 #
-# `rope` turns a vector of `dim` numbers: number i and number i + dim/2 are a point in the plane, turned
-# by the angle position · 10,000^(−i / (dim/2)). (DeepSeek's code pairs neighbours, 2i and 2i + 1. With
-# the columns of the weights in another order that is the same model.)
+# `rope` turns a vector of `dim` numbers: number i and number i + dim/2 are a point in the plane,
+# turned by the angle position · 10,000^(−i / (dim/2)). (DeepSeek's code makes pairs of neighbours
+# instead. With the columns of the weights in another order that is the same model.)
 #
-# **Predict:** (1, 0) at position 1 is turned by one radian: (cos 1, sin 1) = **(0.540, 0.841)**. And a
-# dot product of two turned vectors depends on the distance of their positions only.
+# **Predict:** (1, 0) at position 1 is turned by one radian: (cos 1, sin 1) = **(0.540, 0.841)**.
+# And a dot product of two turned vectors depends on the distance of their positions only.
 
 
 # %% tags=["given"]
@@ -259,8 +262,8 @@ for at_query, at_key in ((5, 2), (105, 102), (1005, 1002), (6, 2)):
 # %% [markdown]
 # ## The unabsorbed form: build every head
 #
-# First the way training does it, and the way the equations read: make each head's keys and values of
-# the latents, and attend as in milestone 4. Masked scores are -inf.
+# First the way training does it, and the way the equations read: make each head's keys and values
+# of the latents, and attend as in milestone 4. Masked scores are -inf.
 
 
 # %% tags=["exercise"]
@@ -294,10 +297,10 @@ def attention_unabsorbed(layer: dict, x: np.ndarray) -> np.ndarray:
 
 
 # %% [markdown]
-# A model is a stack of such layers: `params` has an `embedding` (vocab, d), a list of `layers` and an
-# `unembedding` (d, vocab). A token starts as its embedding (positions come in by `rope` alone), each
-# layer adds `attention(norm(x))`, and `logits = norm(x) @ unembedding`. There is no MLP: it holds no
-# cache.
+# A model is a stack of such layers: `params` has an `embedding` (vocab, d), a list of `layers` and
+# an `unembedding` (d, vocab). A token starts as its embedding (positions come in by `rope` alone),
+# each layer adds `attention(norm(x))`, and `logits = norm(x) @ unembedding`. There is no MLP: it
+# holds no cache.
 
 
 # %% tags=["exercise"]
@@ -373,10 +376,10 @@ print(
 # %% [markdown]
 # ## What is cached
 #
-# The cache of a layer is an array with a row for every token: its latent, then its rotary key, side by
-# side, `latent_dim + rope_dim` numbers. The rotary key goes in turned, since its position never changes;
-# a new token's position is the number of rows before it. The latent goes in **as it is**, and it will
-# matter a great deal that it does.
+# The cache of a layer is an array with a row for every token: its latent, then its rotary key, side
+# by side, `latent_dim + rope_dim` numbers. The rotary key goes in turned, since its position never
+# changes; a new token's position is the number of rows before it. The latent goes in **as it is**,
+# and it will matter a great deal that it does.
 
 
 # %% tags=["exercise"]
@@ -405,23 +408,34 @@ def extend_cache(layer: dict, cache: np.ndarray, x_t: np.ndarray) -> np.ndarray:
 # %% [markdown]
 # ## Absorption, on paper
 #
-# One head with a latent of 2 numbers: $q = (1, 2)$, $W_\text{uk} = \begin{pmatrix}1 & 0\\ 3 & 1\end{pmatrix}$
-# and a cached latent $c = (2, 1)$.
+# One head of 2 numbers, and a cached latent of 2 numbers:
 #
-# - Build the key: $k = c\,W_\text{uk} = (2 \cdot 1 + 1 \cdot 3,\; 2 \cdot 0 + 1 \cdot 1) = (5, 1)$, and
-#   $q \cdot k = 1 \cdot 5 + 2 \cdot 1$ = **7**.
-# - Or carry the query to where the latents live: $q\,W_\text{uk}^T = (1 \cdot 1 + 2 \cdot 0,\; 1 \cdot 3 + 2
-#   \cdot 1) = (1, 5)$, and $(1, 5) \cdot c = 1 \cdot 2 + 5 \cdot 1$ = **7**.
+# $$q = (1, 2) \qquad W_\text{uk} = \begin{pmatrix}1 & 0\\ 3 & 1\end{pmatrix} \qquad c = (2, 1)$$
 #
-# The first way works once per *cached token*, the second once per *query*: $q \cdot (c W_\text{uk}) =
-# (q W_\text{uk}^T) \cdot c$. Values likewise: $\sum_j w_j (c_j W_\text{uv}) = (\sum_j w_j c_j)\, W_\text{uv}$:
-# mix latents, and pass the mixture through $W_\text{uv}$ once. So the cache is read as if there were a
-# *single* KV head of 576 numbers that serves as key, and its first 512 as value: MQA, for all 128 query
-# heads. (A server may multiply $W_\text{uq} W_\text{uk}^T$ in advance, hence "absorbed". That is a matter of
-# what is multiplied when, and the result is the same.)
+# - Build the key: $k = c\,W_\text{uk} = (2 \cdot 1 + 1 \cdot 3,\; 2 \cdot 0 + 1 \cdot 1) = (5, 1)$,
+#   and $q \cdot k = 1 \cdot 5 + 2 \cdot 1$ = **7**.
+# - Or carry the query to where the latents live: $q\,W_\text{uk}^T = (1 \cdot 1 + 2 \cdot 0,\; 1
+#   \cdot 3 + 2 \cdot 1) = (1, 5)$, and $(1, 5) \cdot c = 1 \cdot 2 + 5 \cdot 1$ = **7**.
 #
-# The scores are still divided by the root of `nope_dim + rope_dim`. The query that meets the latent is
-# longer, but it is the same dot product.
+# The first way works once per *cached token*, the second once per *query*. Values likewise: mix
+# latents, and pass the mixture through $W_\text{uv}$ once.
+#
+# $$q \cdot (c\, W_\text{uk}) = (q\, W_\text{uk}^T) \cdot c \qquad
+#   \sum_j w_j\, (c_j W_\text{uv}) = \Big(\sum_j w_j\, c_j\Big)\, W_\text{uv}$$
+
+# %%
+q, W_uk, c = np.array([1, 2]), np.array([[1, 0], [3, 1]]), np.array([2, 1])
+print("key built:    ", c @ W_uk, "  score", q @ (c @ W_uk))
+print("query carried:", q @ W_uk.T, "  score", (q @ W_uk.T) @ c)
+
+# %% [markdown]
+# So the cache of DeepSeek-V2 is read as if it had a *single* KV head of 576 numbers that serves as
+# key, and its first 512 as value: MQA, for all 128 query heads. (A server may multiply $W_\text{uq}
+# W_\text{uk}^T$ in advance, hence "absorbed". That is a matter of what is multiplied when, and the
+# result is the same.)
+#
+# The scores are still divided by the root of `nope_dim + rope_dim`. The query that meets the latent
+# is longer, but it is the same dot product.
 
 
 # %% tags=["exercise"]
@@ -478,8 +492,8 @@ def decode_step(
 
 # %% [markdown]
 # **Predict:** the two forms make the same products in another order, so logits of order 1 differ by
-# some $10^{-15}$, and the difference does not grow from step to step. The check allows $10^{-12}$ plus
-# $10^{-9}$ of the logit.
+# some $10^{-15}$, and the difference does not grow from step to step. The check allows $10^{-12}$
+# plus $10^{-9}$ of the logit.
 
 # %%
 fig, ax = plt.subplots(figsize=(7, 4))
@@ -515,14 +529,15 @@ print("cache of a layer after 48 tokens:", caches[0].shape)
 # %% [markdown]
 # ## A key that never exists can do no harm
 #
-# Equal logits do not show which form ran. Sizes do: multiply `w_uk` by $2^{600}$ and `w_uq` by $2^{-600}$.
-# All scores stay as they were, to the last bit, since powers of two round nothing. Do the same with `w_uv`
-# and `w_o`. Now let one cached latent be enormous, $2^{500}$ times some direction that every head's query
-# scores below zero. Its weight is 0, so it counts for nothing. But its *key* would be $2^{1100}$, and
-# float64 ends at $2^{1024}$. Whoever builds keys gets infinity, then NaN. Whoever absorbs never meets it.
+# Equal logits do not show which form ran. Sizes do: multiply `w_uk` by $2^{600}$ and `w_uq` by
+# $2^{-600}$. All scores stay as they were, to the last bit, since powers of two round nothing. Do
+# the same with `w_uv` and `w_o`. Now let one cached latent be enormous, $2^{500}$ times some
+# direction that every head's query scores below zero. Its weight is 0, so it counts for nothing.
+# But its *key* would be $2^{1100}$, and float64 ends at $2^{1024}$. Whoever builds keys gets
+# infinity, then NaN. Whoever absorbs never meets it.
 #
-# **Predict:** finite numbers in one form, NaN in the other. This is one of the checks: that no head is
-# built is a thing that shows.
+# **Predict:** finite numbers in one form, NaN in the other. This is one of the checks: that no head
+# is built is a thing that shows.
 
 # %%
 toy = random_model(7, n_layers=1)
@@ -549,13 +564,13 @@ print("largest number that such a key would hold:", np.abs(k).max())
 # %% [markdown]
 # ## What the cache remembers: not what milestone 4's did
 #
-# In milestone 4 the weights changed in mid-sequence, and old keys stayed as the old weights had made them.
-# Here a cache holds **latents**, and keys are made of them anew at each step, wherever the multiplication
-# takes place. So when `w_uk` changes, the keys of *old* tokens change with it.
+# In milestone 4 the weights changed in mid-sequence, and old keys stayed as the old weights had
+# made them. Here a cache holds **latents**, and keys are made of them anew at each step, wherever
+# the multiplication takes place. So when `w_uk` changes, the keys of *old* tokens change with it.
 #
-# **Predict** for one layer: swap in another `w_uk` and `w_uv` after 4 tokens. From then on the logits equal
-# those of a model that had the new ones *from the start*, since latents do not depend on them. Swap `w_dkv`
-# instead, and they equal neither: old latents were made by the old one.
+# **Predict** for one layer: swap in another `w_uk` and `w_uv` after 4 tokens. From then on the
+# logits equal those of a model that had the new ones *from the start*, since latents do not depend
+# on them. Swap `w_dkv` instead, and they equal neither: old latents were made by the old one.
 
 # %%
 first, second = random_model(4, n_layers=1), random_model(5, n_layers=1)
@@ -582,21 +597,23 @@ for label, new in (
     print(f"{label:26} {np.max(gaps[4:], axis=0)[0]:22.2e} {np.max(gaps[4:], axis=0)[1]:18.2e}")
 
 # %% [markdown]
-# A server that absorbs matrices in advance has to absorb them again when weights change, or it decodes with
-# keys of weights that are gone. (In a model of several layers the latents of the second depend on what the
-# first one made, so there not even a new `w_uk` leaves all of them as they would have been.)
+# A server that absorbs matrices in advance has to absorb them again when weights change, or it
+# decodes with keys of weights that are gone. (In a model of several layers the latents of the
+# second depend on what the first one made, so there not even a new `w_uk` leaves all of them as
+# they would have been.)
 #
 # ## Why the latent cannot carry the positions
 #
-# Why the extra rotary key? Try without: turn the keys that come of the latent. For one head, with $R_p$ the
-# turn to position $p$ (as a matrix: `rope(x, p)` is $x R_p$),
+# Why the extra rotary key? Try without: turn the keys that come of the latent. For one head, with
+# $R_p$ the turn to position $p$ (as a matrix: `rope(x, p)` is $x R_p$),
 #
 # $$q_t \cdot k_j = (s_t W_\text{uq} R_t)\,(c_j W_\text{uk} R_j)^T = s_t\; W_\text{uq}\, R_{t-j}\, W_\text{uk}^T\; c_j^T$$
 #
-# since $R_t R_j^T = R_{t-j}$. Between the query's source and the latent stands $M_\delta = W_\text{uq} R_\delta
-# W_\text{uk}^T$, and it **depends on the distance** $\delta = t - j$. Matrices do not commute, so $R_\delta$
-# cannot be moved out. A query carried to the latents serves one distance only: for 4,096 cached tokens it
-# would have to be carried 4,096 times, which is as much work as building 4,096 keys.
+# since $R_t R_j^T = R_{t-j}$. Between the query's source and the latent stands $M_\delta =
+# W_\text{uq} R_\delta W_\text{uk}^T$, and it **depends on the distance** $\delta = t - j$. Matrices
+# do not commute, so $R_\delta$ cannot be moved out. A query carried to the latents serves one
+# distance only: for 4,096 cached tokens it would have to be carried 4,096 times, which is as much
+# work as building 4,096 keys.
 #
 # Write that matrix. It has a row for each number of the source and a column for each of the latent.
 
@@ -622,12 +639,13 @@ def score_matrix(layer: dict, head: int, distance: int) -> np.ndarray:
 
 
 # %% [markdown]
-# Then the obvious way round: turn the *latent* before it is cached, so that no turn stands between $W_\text{uk}$
-# and the query. **Predict** what goes wrong. The query in latent space is not turned, so a score sees the
-# key's position itself instead of a distance: shift the whole text and every score changes. (One may turn the
-# carried query too, in the latent's own numbers. Scores depend on distances again then, but no head has a key of
-# its own size any more, so the cheap form for training and prompts is gone; and values, which come of the same
-# latent, would be made of a turned one.)
+# Then the obvious way round: turn the *latent* before it is cached, so that no turn stands between
+# $W_\text{uk}$ and the query. **Predict** what goes wrong. The query in latent space is not turned,
+# so a score sees the key's position itself instead of a distance: shift the whole text and every
+# score changes. (One may turn the carried query too, in the latent's own numbers. Scores depend on
+# distances again then, but no head has a key of its own size any more, so the cheap form for
+# training and prompts is gone; and values, which come of the same latent, would be made of a turned
+# one.)
 
 # %%
 layer = random_model(9)["layers"][0]
@@ -671,15 +689,16 @@ by_hand = (rope(q[None], [7 + apart]) @ rope((latent @ w_uk)[None], [7]).T).item
 print(f"M(3) gives the score of turned keys, off by:  {abs(x_query @ M @ latent - by_hand):.1e}")
 
 # %% [markdown]
-# So positions get a channel of their own: `rope_dim` numbers that are not compressed, one key for all heads, and a
-# query of each head to meet it. In DeepSeek-V2 it takes 64 of the 576 numbers. The other 512 know no position
-# at all. A score is the sum of the two, content and position, and the content half can be absorbed.
+# So positions get a channel of their own: `rope_dim` numbers that are not compressed, one key for
+# all heads, and a query of each head to meet it. In DeepSeek-V2 it takes 64 of the 576 numbers. The
+# other 512 are never turned. A score is the sum of the two, content and position, and the content
+# half can be absorbed.
 #
 # ## When to absorb: count
 #
-# Both forms give the same numbers, so only cost decides. Count multiplications of one layer, for `n_new` tokens
-# processed at once after `n_before` cached ones, from the point where queries and the new rows of the cache
-# are there to the point before `w_o`. The number of (query, key) pairs is
+# Both forms give the same numbers, so only cost decides. Count multiplications of one layer, for
+# `n_new` tokens processed at once after `n_before` cached ones, from the point where queries and
+# the new rows of the cache are there to the point before `w_o`. The number of (query, key) pairs is
 # $P = n_\text{new}\, n_\text{before} + n_\text{new} (n_\text{new} + 1) / 2$. Per head:
 #
 # - **Unabsorbed:** all $n_\text{before} + n_\text{new}$ tokens pass through `w_uk` and `w_uv`,
@@ -687,11 +706,13 @@ print(f"M(3) gives the score of turned keys, off by:  {abs(x_query @ M @ latent 
 # - **Absorbed:** each *new* token passes through `w_uk` (its query) and `w_uv` (its mixture), again
 #   latent · (nope + v). A pair costs latent + rope for its score and latent for its value.
 #
-# So one form pays for tokens, the other for pairs: 320 multiplications a pair and head in DeepSeek-V2 against 1,088.
+# So one form pays for tokens, the other for pairs: 320 multiplications a pair and head in
+# DeepSeek-V2 against 1,088.
 #
-# **Predict** for DeepSeek-V2 and one new token that makes 4,096: unabsorbed 128 · (4,096 · 512 · 256 +
-# 4,096 · 320) = **68.9 billion**, absorbed 128 · (512 · 256 + 4,096 · 1,088) = **0.587 billion**: 117 times fewer. For
-# a prompt of 4,096 at once: 412 billion against 1,237 billion, **3 times more**.
+# **Predict** for DeepSeek-V2 and one new token that makes 4,096: unabsorbed 128 · (4,096 · 512 ·
+# 256 + 4,096 · 320) = **68.9 billion**, absorbed 128 · (512 · 256 + 4,096 · 1,088) = **0.587
+# billion**: 117 times fewer. For a prompt of 4,096 at once: 412 billion against 1,237 billion, **3
+# times more**.
 
 
 # %% tags=["exercise"]
@@ -720,9 +741,10 @@ def multiplications(config: dict, n_new: int, n_before: int, absorbed: bool) -> 
 
 
 # %% [markdown]
-# **Predict where they cross.** After a long context B, with n new tokens, the unabsorbed form pays 512 · 256 for each
-# of the B old tokens, the absorbed form 768 more for each of about n · B pairs. B cancels: n = 512 · 256 / 768 =
-# **171 tokens**, whatever the context and however many the heads. Fewer at a time: absorb. More: build the heads.
+# **Predict where they cross.** After a long context B, with n new tokens, the unabsorbed form pays
+# 512 · 256 for each of the B old tokens, the absorbed form 768 more for each of about n · B pairs.
+# B cancels: n = 512 · 256 / 768 = **171 tokens**, whatever the context and however many the heads.
+# Fewer at a time: absorb. More: build the heads.
 
 # %%
 contexts = np.array([2**i for i in range(4, 18)])
@@ -765,12 +787,13 @@ for before in (1024, 16384, 131072):
     print(f"after {before:7,} tokens, building the heads is cheaper from {n} new tokens on")
 
 # %% [markdown]
-# Serving engines do just that: vLLM has two code paths for MLA, one that builds heads, for prompts, and one that
-# works on latents, for decoding; the header of its MLA attention code explains both in these terms.
+# Serving engines do just that: vLLM has two code paths for MLA, one that builds heads, for prompts,
+# and one that works on latents, for decoding; the header of its MLA attention code explains both in
+# these terms.
 #
-# A count is a claim about a clock. Take one head-heavy layer on this machine: 16 heads with DeepSeek-V2-Lite's sizes
-# (latent 512, 128 + 64, values of 128) and one new token. **Predict** from the counts, then look; a slow memory or
-# many cores may change the ratio, hardly its side of 1.
+# A count is a claim about a clock. Take one head-heavy layer on this machine: 16 heads with
+# DeepSeek-V2-Lite's sizes (latent 512, 128 + 64, values of 128) and one new token. **Predict** from
+# the counts, then look; a slow memory or many cores may change the ratio, hardly its side of 1.
 
 # %%
 LITE = V2 | {"num_attention_heads": 16}
@@ -814,18 +837,20 @@ for context in (256, 1024, 2048):
     print(f"{context:6,}{each}{ratios}{apart:15.1e}")
 
 # %% [markdown]
-# The columns "1e9 a s" are multiplications per second. Where the clock's ratio is the smaller one, the absorbed form
-# has fewer multiplications and runs them at a lower rate: this is numpy at small sizes, and no tuned kernel.
+# The columns "1e9 a s" are multiplications per second. Where the clock's ratio is the smaller one,
+# the absorbed form has fewer multiplications and runs them at a lower rate: this is numpy at small
+# sizes, and no tuned kernel.
 
 # %% [markdown]
 # ## What the absorbed form asks of a GPU
 #
-# Decoding with ordinary heads is limited by memory (milestones 4 and 5): with MHA each number read from the cache
-# is multiplied once. With a latent all 128 heads use the same 576 numbers: 128 · 1,088 / 576 = **242** multiplications
-# per number read (the count below is a little higher: it has the query's way in and the mixture's way out, too). In
-# 16 bits that is 484 operations per 2 bytes, 242 per byte, and an H100 can do about 295 per byte
-# it reads (989 TFLOP/s over 3.35 TB/s, its data sheet). So MLA trades the memory that decoding lacks for arithmetic
-# it had to spare, and nearly all of it.
+# Decoding with ordinary heads is limited by memory (milestones 4 and 5): with MHA each number read
+# from the cache is multiplied once. With a latent all 128 heads use the same 576 numbers: 128 ·
+# 1,088 / 576 = **242** multiplications per number read (the count below is a little higher: it has
+# the query's way in and the mixture's way out, too). In 16 bits that is 484 operations per 2 bytes,
+# 242 per byte, and an H100 can do about 295 per byte it reads (989 TFLOP/s over 3.35 TB/s, its data
+# sheet). So MLA trades the memory that decoding lacks for arithmetic it had to spare, and nearly
+# all of it.
 
 # %%
 print("multiplications per number read from the cache, one layer, one new token, 4,096 of context:")
@@ -841,23 +866,26 @@ print(f"  {'MLA, absorbed':20} {step / (4096 * 576):7.1f}   numbers read {4096 *
 # %% [markdown]
 # ## What you can now answer in an interview
 #
-# - *What does MLA keep of a token?* One latent and one rotary key per layer: 512 + 64 numbers in DeepSeek-V2, the
-#   cache of 2.25 KV heads, for 128 heads.
-# - *Where does "93.3 % less" come from?* From bytes of a deployed model against bytes of its predecessor: a latent,
-#   fewer layers, and 6 bits for 16. From the two shapes alone it is 82.2 %.
-# - *What is absorption?* Moving `w_uk` from the cached side of a dot product to the query's, and `w_uv` behind the
-#   weighted sum. The same numbers up to rounding, and no key is ever built.
-# - *Why a separate rotary key?* Turned keys put a matrix that depends on the distance between the two; nothing
-#   fixed is left to absorb. A turned latent breaks the dependence on distance alone.
-# - *When not to absorb?* When many tokens come at once: a pair costs 1,088 instead of 320. They cross near 171.
-# - *What happens to old keys when weights change?* They follow `w_uk`, for they are made anew at every step; the
-#   latents stay.
+# - *What does MLA keep of a token?* One latent and one rotary key per layer: 512 + 64 numbers in
+#   DeepSeek-V2, the cache of 2.25 KV heads, for 128 heads.
+# - *Where does "93.3 % less" come from?* From bytes of a deployed model against bytes of its
+#   predecessor: a latent, fewer layers, and 6 bits for 16. From the two shapes alone it is 82.2 %.
+# - *What is absorption?* Moving `w_uk` from the cached side of a dot product to the query's, and
+#   `w_uv` behind the weighted sum. The same numbers up to rounding, and no key is ever built.
+# - *Why a separate rotary key?* With turned keys, what stands between query and latent depends on
+#   their distance; nothing fixed is left to absorb. A turned latent breaks the dependence on
+#   distance alone.
+# - *When not to absorb?* When many tokens come at once: a pair costs 1,088 instead of 320. They
+#   cross near 171.
+# - *What happens to old keys when weights change?* They follow `w_uk`, for they are made anew at
+#   every step; the latents stay.
 
 # %% [markdown] tags=["questions"]
 # ## Check your understanding
 #
-# Three questions, graded like everything else. Answer on paper first. Under a choice, copy the words
-# of one option into `understanding`, between quotes. A wrong answer is told what it overlooks.
+# Three questions, graded like everything else. Answer on paper first. Under a choice, copy the
+# words of one option into `understanding`, between quotes. A wrong answer is told what it
+# overlooks.
 
 
 # %% tags=["exercise"]
