@@ -73,10 +73,10 @@ def outcome_of(slug: str, key: str, given: Any, truth: Files) -> tuple[Outcome, 
 
 
 @pytest.mark.parametrize("slug", milestones.all_slugs())
-def test_a_notebook_ends_with_three_to_five_questions_worth_one_point(slug: str) -> None:
+def test_a_notebook_ends_with_three_to_five_questions_of_a_quarter_point_each(slug: str) -> None:
     questions = read_questions(slug)
     assert 3 <= len(questions) <= 5
-    assert sum(question.points for question in questions) == 1
+    assert {question.points for question in questions} == {0.25}
     assert len({question.key for question in questions}) == len(questions)
     assert {question.kind for question in questions} >= {"choice", "function"}
     last = [cell.source for cell in student_notebook(slug).cells if cell.cell_type == "markdown"][
