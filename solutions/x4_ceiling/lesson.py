@@ -528,13 +528,13 @@ for policy in POLICIES:
     print(f"{policy:13}", [batch for batch, _ in steps])
 
 # %% [markdown]
-# Now the real thing: 1,500 requests, drawn from the 200 with replacement, on Llama-2-13B and one
+# Now the real thing: 2,500 requests, drawn from the 200 with replacement, on Llama-2-13B and one
 # A100 of 80 GB. Its memory holds 58,000 tokens of that model. **Predict:** *longest* runs 58,000 /
 # 4,608 = **12** at a time; *paged* about 58,000 / 1,100, some **50**.
 
 # %%
 rng = np.random.default_rng(0)
-many = [REQUESTS[i] for i in rng.integers(0, len(REQUESTS), 1500)]
+many = [REQUESTS[i] for i in rng.integers(0, len(REQUESTS), 2500)]
 
 
 def capacity_of(model, gpu, weight_bits=16, kv_bits=16):
@@ -553,7 +553,7 @@ for policy, color in zip(POLICIES, ["C3", "C1", "C2", "C0"], strict=True):
         f"{policy:13} mean batch {steps[:, 0].mean():5.1f}, {used:.0%} of the memory holds tokens"
     )
 ax.set(xlabel="step", ylabel="requests running")
-ax.set_title(f"1,500 requests, Llama-2-13B on an A100-80GB: {capacity:,} tokens of memory")
+ax.set_title(f"2,500 requests, Llama-2-13B on an A100-80GB: {capacity:,} tokens of memory")
 ax.legend(loc="upper right")
 plt.show()
 
@@ -581,9 +581,9 @@ machines = [
 
 
 def simulated_rate(policy, model, gpu, bits, steps_of):
-    """Return tokens per second of the middle half of a simulated run, when the queue is full."""
+    """Return tokens per second while the queue is full: from a tenth to half of a run's steps."""
     steps = np.array(schedule(policy, many, capacity_of(model, gpu, bits), MAX_LEN, BLOCK))
-    steps = steps[len(steps) // 4 : 3 * len(steps) // 4]
+    steps = steps[len(steps) // 10 : len(steps) // 2]
     context = np.ceil(steps[:, 1] / steps[:, 0]).astype(int)
     milliseconds = steps_of(runs_of(model, gpu, steps[:, 0], context, bits)).sum()
     return 1000 * steps[:, 0].sum() / milliseconds
@@ -769,7 +769,7 @@ for shift, share, color, label in (
     ax.barh(
         at + shift, (high - low) / share, left=low / share, height=0.3, color=color, label=label
     )
-ax.axvspan(0.07, 0.90, color="grey", alpha=0.15, label="list prices, 0.07 to 0.90")
+ax.axvspan(0.07, 0.90, color="grey", alpha=0.15, zorder=0, label="list prices, 0.07 to 0.90")
 ax.set_yticks(at, prices.index)
 ax.invert_yaxis()
 ax.set(xscale="log", xlabel="USD per million tokens, in or out (prefill and decoding)")
@@ -782,8 +782,8 @@ plt.show()
 # tokens. Two public lists show its ends. DeepInfra's pages asked \\$0.055 for the 8B and
 # \\$0.13 in and \\$0.40 out for the 70B in FP8; Fireworks' list asked \\$0.20 up to 16 billion
 # parameters and \\$0.90 up to 80 (stored copies of deepinfra.com and of fireworks.ai/pricing, without
-# a date: prices of 2024 and 2025; look up your own). Hardware that is always full costs less than
-# the band for the small models. What lies between is idle time, promises of latency, people and
+# a date: prices of 2024 and 2025; look up your own). Hardware that is always full costs about
+# the low end of the band or less for the small models. What lies between is idle time, promises of latency, people and
 # profit. A price is no measurement of cost; but a cost far *above* the band says that nobody would
 # buy. And output alone, as the last two columns have it, is the dearer part: a step of decoding
 # makes few tokens for all the bytes that it reads.
@@ -1049,7 +1049,8 @@ different = len(np.unique(text)) / len(text)
 copies = different * coded.loc["values\nlayer 0", "planes: entropy"]
 fig, ax = plt.subplots(figsize=(10, 4), layout="constrained")
 coded.plot.bar(ax=ax, color=["lightgrey", "darkgrey", "black", "C0", "C1"], width=0.8, rot=0)
-ax.axhline(copies, color="C2", lw=1.5, ls="--", label="predicted: different tokens, coded once")
+at = list(coded.index).index("values\nlayer 0")
+ax.hlines(copies, at - 0.5, at + 0.5, color="C2", lw=2, label="predicted: different tokens, once")
 ax.set(ylabel="size, as a share of float16", xlabel="", ylim=(0, 1.25))
 ax.legend(ncols=3, fontsize=8, loc="upper center")
 plt.show()
@@ -1086,7 +1087,7 @@ for kind, marker in (("keys", "o"), ("values", "s")):
     )
 ax.set(xlabel="layer", ylabel="bits in the high byte", title="float16 cache of the small model")
 ax.set_xticks(range(LM["n_layers"]))
-ax.legend(fontsize=8)
+fig.legend(loc="outside lower center", ncols=2, fontsize=8)
 plt.show()
 
 # %% [markdown]
