@@ -5,7 +5,7 @@
 # once, up to a point. This lab finds that point for every GPU and model of the course, and asks
 # what it is made of: arithmetic, reading the cache, or room for the cache. Then it looks for more:
 # giving memory out in pages instead of in one piece, keeping a shared beginning once, and coding
-# the cache's bytes in fewer bits. At the end stands a price for a million tokens.
+# the cache's bytes in fewer bits. On the way stands a price for a million tokens.
 #
 # **You will write** `ceilings`, `reserved_tokens`, `waste`, `schedule`, `blocks_held`,
 # `entropy_bits`, `byte_planes` and `cache_entropy`, and bring your step models of milestones 5 and 6.
@@ -138,7 +138,7 @@ for context in (256, 512, 1024, 4096, 16384):
 # **Predict** the pattern before you look. Llama-2-7B keeps 32 KV heads where Llama-3.1-8B keeps 8, so
 # its cache batch is about five times smaller, and the cache comes first everywhere. The 70B in 8
 # bits fills an 80 GB card nearly alone: memory comes first there. On the H200 and the B200 it has
-# room, and with 327,680 bytes a token $T^*$ is 2,091 and 1,531 tokens: at 1,200 the arithmetic
+# room, and with 327,680 bytes a token $T^*$ is 2,090 and 1,531 tokens: at 1,200 the arithmetic
 # comes first. So the cache is *not* always the ceiling: a large model with few KV heads and short
 # contexts is bound by arithmetic. At twice the context it is the cache again.
 
@@ -293,7 +293,7 @@ print(np.round(share_at_mark, 2))
 
 # %% [markdown]
 # So for this model and contexts beyond a few hundred tokens, **the cache is the ceiling, not the
-# arithmetic**: the curves bend at a batch of tens to a few hundred, long before the ridge. What
+# arithmetic**: the curves bend at a batch of tens to a few hundred, before the ridge. What
 # helps past the bend is not a faster chip but fewer cache bytes per request. Before the bend,
 # what helps is a larger batch, and there memory decides: how many requests really fit?
 #
@@ -530,7 +530,7 @@ for policy in POLICIES:
 # %% [markdown]
 # Now the real thing: 2,500 requests, drawn from the 200 with replacement, on Llama-2-13B and one
 # A100 of 80 GB. Its memory holds 58,000 tokens of that model. **Predict:** *longest* runs 58,000 /
-# 4,608 = **12** at a time; *paged* about 58,000 / 1,100, some **50**.
+# 4,608 = **12** at a time; *paged* 58,000 / 1,100, **some 50**.
 
 # %%
 rng = np.random.default_rng(0)
@@ -564,9 +564,9 @@ plt.show()
 # curve is bent. So the same waste costs a different price on each machine. **Predict** with one
 # line: with batches $B_1$ and $B_2$ the gain is $\frac{B_2}{B_1} \cdot \frac{t(B_1)}{t(B_2)}$, where
 # $B_1$ = capacity / 4,608, rounded down, and $B_2$ = capacity / 1,100. Where the memory is short
-# beside the weights (13B and its 40 KV heads on a 40 GB card, as in the paper) $t$ hardly grows, and
-# the gain should come near the ratio of the batches, 4 or more. Where it is plentiful (8B with 8 KV
-# heads on an H100), the smaller batch is near the bend already: a gain well below two.
+# beside the weights (13B and its 40 KV heads on a 40 GB card, as in the paper) $t$ grows little, and
+# the gain should be the largest, 4 or more. Where it is plentiful (8B with 8 KV heads on an H100),
+# the smaller batch is near the bend already: a gain well below two.
 
 # %%
 machines = [
@@ -631,6 +631,8 @@ plt.show()
 
 # %% [markdown]
 # The paper's two to four times, against systems of its day, is what you get where few requests fit.
+# (OPT-13B goes beyond four here: with a `max_len` of 4,608 only two requests fit on 40 GB. In the
+# paper OPT's longest request had 2,048 tokens.)
 # The rule to keep: **paging multiplies the batch by the waste it removes, and throughput follows as
 # long as the batch is left of the bend.**
 
@@ -778,15 +780,15 @@ fig.legend(loc="outside lower center", ncols=3)
 plt.show()
 
 # %% [markdown]
-# The grey band is what open models of this size are offered for: \\$0.07 to \\$0.90 per million
-# tokens. Two public lists show its ends. DeepInfra's pages asked \\$0.055 for the 8B and
-# \\$0.13 in and \\$0.40 out for the 70B in FP8; Fireworks' list asked \\$0.20 up to 16 billion
-# parameters and \\$0.90 up to 80 (stored copies of deepinfra.com and of fireworks.ai/pricing, without
-# a date: prices of 2024 and 2025; look up your own). Hardware that is always full costs about
-# the low end of the band or less for the small models. What lies between is idle time, promises of latency, people and
-# profit. A price is no measurement of cost; but a cost far *above* the band says that nobody would
-# buy. And output alone, as the last two columns have it, is the dearer part: a step of decoding
-# makes few tokens for all the bytes that it reads.
+# The grey band is what open models of this size are offered for: 0.07 to 0.90 USD per million tokens.
+# Two public lists show its ends. DeepInfra's pages asked 0.055 USD for the 8B, and 0.13 in and 0.40
+# out for the 70B in FP8; Fireworks' list asked 0.20 USD up to 16 billion parameters and 0.90 up to 80
+# (stored copies of deepinfra.com and of fireworks.ai/pricing, without a date, from about 2024 and
+# 2025; look up your own). Hardware that is always full costs about the low end of the band or less
+# for the small models. What lies between is idle time, promises of latency, people and profit. A
+# price is no measurement of cost; but a cost far *above* the band says that nobody would buy. And
+# output alone, in the last two columns, is dearer per token: a step of decoding makes few tokens for
+# all the bytes that it reads, while prefill reads them once for a whole prompt.
 #
 # ## How many bits does a cache hold?
 #
@@ -1144,8 +1146,8 @@ pays.round(2)
 # - **Coders for caches that travel.** CacheGen (Liu et al. 2023, arXiv:2310.07240), part of LMCache,
 #   quantises and then codes arithmetically, with statistics per channel and layer, for caches on
 #   disk or in a network. KVTC (NVIDIA 2025, arXiv:2511.01815) rotates, quantises and ends with
-#   DEFLATE, the method of zlib. Both code *after* losing, and both use that neighbours and
-#   channels are alike, which your two last pictures show is where the bits are.
+#   DEFLATE, the method of zlib. Both code *after* losing, and both use what a code of single bytes
+#   does not know: that neighbouring tokens are alike, and that channels are not.
 # - **Beyond single bytes, lossless.** Speculative KV coding predicts each number with a cheaper model
 #   and codes what is left (the blog above). The cache follows from the tokens, so in principle it
 #   holds no more information than the text: recomputing is the best compressor, and costs a prefill.
@@ -1154,7 +1156,9 @@ pays.round(2)
 #
 # - *At which batch does decoding stop getting cheaper?* Where the caches cost as much to read as the
 #   weights: weight bytes over cache bytes of a request, tens to hundreds of requests.
-# - *Is it the cache or the arithmetic?* Beyond some hundred tokens of context the cache, at any batch.
+# - *Is it the cache or the arithmetic?* The context decides, not the batch: the cache beyond some
+#   hundred tokens for an 8B model on an H100, beyond one or two thousand for a 70B with as few KV
+#   heads.
 # - *What does paging buy?* Waste of three quarters becomes one of a percent. Up to four times the
 #   throughput where memory is short, well under two where the batch is past the bend.
 # - *What does a prefix cache buy?* Prefill and memory for sure; reads only with a kernel made for it.
