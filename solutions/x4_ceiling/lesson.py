@@ -1064,9 +1064,10 @@ coded.rename(index=lambda part: part.replace("\n", ", ")).round(3)
 # falls short of lzma on copies because it looks back 32 KiB only, 512 tokens of a plane.) Copies
 # are one kind of structure. Another is that each channel has its own size: give each of the 64
 # channels of a layer a frequency table of its own. **Predict:** where channels differ in size,
-# the exponent is better known, and the entropy falls. (Tables have a price as well: with n numbers a
-# table of m values seems lower than it is by about $(m - 1) / (2 n \ln 2)$ bits, Miller 1955. Here
-# that is a few hundredths for a plane of some 40 common bytes, and the next cell adds it.)
+# the exponent is better known, and the entropy falls. In large models the channels of keys differ
+# far more than those of values (KIVI, Liu et al. 2024, arXiv:2402.02750), so keys should gain more.
+# (A table of its own seems lower than it is: with n numbers and m values in a table by about
+# $(m - 1) / (2 n \ln 2)$ bits, Miller 1955. The next cell adds that.)
 
 # %%
 fig, ax = plt.subplots(figsize=(7.5, 3.6), layout="constrained")
@@ -1093,6 +1094,9 @@ fig.legend(loc="outside lower center", ncols=2, fontsize=8)
 plt.show()
 
 # %% [markdown]
+# In which layers do the keys gain more? Layer 0 may differ: there nothing but the token, and for
+# keys the position, decides.
+#
 # ## Would it pay?
 #
 # Put it to the ceiling. A cache in fewer bits moves $B_\text{cache}$ and $B_\text{memory}$ both, by the
