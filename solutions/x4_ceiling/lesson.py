@@ -890,8 +890,9 @@ def rotate(x: np.ndarray, positions: np.ndarray, base: float = 10_000.0) -> np.n
 
 def softmax(scores: np.ndarray) -> np.ndarray:
     """Return the softmax over the last axis; a score may be -inf."""
-    odds = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    return odds / odds.sum(axis=-1, keepdims=True)
+    shifted = scores - np.max(scores, axis=-1, keepdims=True)
+    exponentials = np.exp(shifted)
+    return exponentials / np.sum(exponentials, axis=-1, keepdims=True)
 
 
 def logits_of(
