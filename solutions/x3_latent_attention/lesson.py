@@ -247,8 +247,8 @@ def rope(x: np.ndarray, positions: np.ndarray) -> np.ndarray:
     )
     angles = angles.reshape(len(x), *[1] * (x.ndim - 2), half)  # the same for all heads
     cos, sin = np.cos(angles), np.sin(angles)
-    first, second = x[..., :half], x[..., half:]
-    return np.concatenate([first * cos - second * sin, first * sin + second * cos], axis=-1)
+    a, b = x[..., :half], x[..., half:]
+    return np.concatenate([a * cos - b * sin, a * sin + b * cos], axis=-1)
 
 
 # %%
@@ -286,7 +286,7 @@ def attention_unabsorbed(layer: dict, x: np.ndarray) -> np.ndarray:
     key_turned = rope(x @ layer["w_kr"], positions)
     k = (latents @ layer["w_uk"]).reshape(n, heads, -1)
     v = (latents @ layer["w_uv"]).reshape(n, heads, -1)
-    future = np.triu(np.ones((n, n), dtype=bool), k=1)
+    future = positions > positions[:, None]
     root = np.sqrt(layer["nope_dim"] + layer["rope_dim"])
     mixed = np.empty_like(v)
     for h in range(heads):

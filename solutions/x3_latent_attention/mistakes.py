@@ -115,8 +115,8 @@ MISTAKES = (
         (
             Edit(
                 ROPE,
-                "[first * cos - second * sin, first * sin + second * cos]",
-                "[first * cos + second * sin, second * cos - first * sin]",
+                "[a * cos - b * sin, a * sin + b * cos]",
+                "[a * cos + b * sin, b * cos - a * sin]",
             ),
         ),
         caught_by="rope_turns",
@@ -129,8 +129,8 @@ MISTAKES = (
             Edit(ROPE, "x[..., :half], x[..., half:]", "x[..., 0::2], x[..., 1::2]"),
             Edit(
                 ROPE,
-                "np.concatenate([first * cos - second * sin, first * sin + second * cos], axis=-1)",
-                "np.stack([first * cos - second * sin, first * sin + second * cos], axis=-1)"
+                "np.concatenate([a * cos - b * sin, a * sin + b * cos], axis=-1)",
+                "np.stack([a * cos - b * sin, a * sin + b * cos], axis=-1)"
                 ".reshape(x.shape)",
             ),
         ),
