@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -157,9 +157,13 @@ class Answers:
 
 @dataclass(frozen=True)
 class Files:
-    """The files below one folder of a split (`questions/` or `truth/`), read on demand."""
+    """The files below one folder of a split (`questions/` or `truth/`), read on demand.
+
+    `worked_out` is for what several checks make of them, for as long as one judging lasts.
+    """
 
     root: Path
+    worked_out: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def json(self, path: str) -> Any:
         """Return a JSON file's content."""
