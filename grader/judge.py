@@ -13,8 +13,18 @@ import numpy as np
 
 from grader.explain import Judged, Known, explain, in_one_string
 from grader.report import CheckReport, Outcome
+from grader.wire import as_sent
 from milestones.figures import MOST_TOLD
-from milestones.spec import Answer, Answers, Check, Files, Milestone, ReadTable, Verdict
+from milestones.spec import (
+    Answer,
+    Answers,
+    Check,
+    Files,
+    Milestone,
+    Problem,
+    ReadTable,
+    Verdict,
+)
 
 PROBE_ROWS = 16  # wrong rows kept of a mistake's long answer: enough to tell mistakes apart
 PROBE_TEXT = 200  # characters
@@ -57,12 +67,13 @@ def probe(wrong: Any, right: Any) -> Any:
 
     Of an array these are a few rows spread over all, and more from those that the mistake gets
     wrong; an array of no rows, or of no dimension, has nothing to be known by: None. Of a long text
-    it is a hash: what somebody wrote at length is nobody else's to read.
+    it is a hash: what somebody wrote at length is nobody else's to read. Any other answer is stored
+    as it was sent.
     """
     if isinstance(wrong, str) and len(wrong) > PROBE_TEXT:
         return {TEXT_SHA256: sha256(wrong.encode("utf-8", "surrogatepass")).hexdigest()}
     if not isinstance(wrong, np.ndarray):
-        return wrong
+        return as_sent(wrong)
     if wrong.size == 0 or wrong.ndim == 0:
         return None
     rows = _spread(np.arange(len(wrong)), PROBE_ROWS // 4)
@@ -201,6 +212,8 @@ def _equal(value: Any, stored: Any) -> bool:
         return value.keys() == stored.keys() and all(_equal(value[k], stored[k]) for k in value)
     if isinstance(value, str) and isinstance(stored, dict):
         return bool(probe(value, value) == stored)
+    if isinstance(value, Problem):
+        return bool(as_sent(value) == stored)
     if isinstance(value, list) and isinstance(stored, list):
         return len(value) == len(stored) and all(map(_equal, value, stored))
     if isinstance(value, float) or isinstance(stored, float):

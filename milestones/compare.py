@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from milestones.compared import Compared, of_cases
-from milestones.spec import CUT, Answer, Answers, Call, Verdict, failed, passed
+from milestones.spec import CUT, Answer, Answers, Call, Problem, Verdict, failed, passed
 
 
 class TruthError(Exception):
@@ -165,6 +165,8 @@ def array_agrees(
 def kind_of(value: Any) -> str:
     """Name a JSON value's kind the way a student would."""
     match value:
+        case Problem():
+            return value.summary
         case None:
             return "None"
         case bool():

@@ -127,6 +127,8 @@ class Problem:
 class Answer:
     """What one call came back with: a value, or the problem that stands in its place.
 
+    Where a dict of it held what cannot be sent, a NaN for one, a problem stands at that key.
+
     `in_time` tells whether the call kept its bound on CPU seconds, where it has one.
     """
 
