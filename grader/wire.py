@@ -30,7 +30,7 @@ MAX_DEPTH = 20
 MAX_ITEMS = 200_000
 MAX_TEXT = 20_000
 MAX_INT_BITS = 1_000  # every honest count fits in 64; a longer one is a mistake, still shown
-UNSENT = "\0"  # the one key of a dict that stands for what could not be sent: no other may have it
+UNSENT = "\0"  # the one key of a dict that stands for what could not be sent
 UNSENT_IN_JSON = b"\\u0000"
 MAX_UNSENT = 100  # characters of what it is instead
 
@@ -169,10 +169,8 @@ def _plain(value: Any, where: str, budget: list[int], depth: int = 0) -> Any:
             name = str(key)
             if name in plain:
                 raise UnsendableError(f"a dict with the key {name!r} twice{where}")
-            if name == UNSENT:
-                raise UnsendableError(f"a dict with the key {name!r}{where}")
             plain[name] = _item(item, budget, depth + 1)
-        return plain
+        return {_sent_key(name): item for name, item in plain.items()}
     if isinstance(value, list | tuple | np.ndarray | pd.Index):
         if len(value) > budget[0]:
             raise _BeyondBoundsError(f"more than {MAX_ITEMS:,} values")
@@ -180,6 +178,11 @@ def _plain(value: Any, where: str, budget: list[int], depth: int = 0) -> Any:
             _plain(item, f" at [{i}]{where}", budget, depth + 1) for i, item in enumerate(value)
         ]
     raise UnsendableError(f"{_kind(value)}{where}")
+
+
+def _sent_key(name: str) -> str:
+    """Return a key as it is sent: one that is all NUL has one more, so that none is `UNSENT`."""
+    return name + UNSENT if name and not name.strip(UNSENT) else name
 
 
 def _item(value: Any, budget: list[int], depth: int) -> Any:
@@ -281,7 +284,8 @@ def _with_problems(value: Any, *, is_item: bool = False) -> Any:
     if not isinstance(value, dict):
         return value
     if UNSENT not in value:
-        return {key: _with_problems(item, is_item=True) for key, item in value.items()}
+        items = {key: _with_problems(item, is_item=True) for key, item in value.items()}
+        return {key if key.strip(UNSENT) else key[1:]: item for key, item in items.items()}
     what = value[UNSENT]
     if not is_item or len(value) > 1 or not isinstance(what, str) or len(what) > MAX_UNSENT:
         raise MalformedError("not strict JSON")
@@ -293,7 +297,7 @@ def as_sent(value: Any) -> Any:
     if isinstance(value, Problem):
         return {UNSENT: value.summary}
     if isinstance(value, dict):
-        return {key: as_sent(item) for key, item in value.items()}
+        return {_sent_key(key): as_sent(item) for key, item in value.items()}
     return [as_sent(item) for item in value] if isinstance(value, list) else value
 
 
