@@ -14,6 +14,7 @@ import numpy as np
 from grader.explain import Judged, Known, explain, in_one_string
 from grader.report import CheckReport, Outcome
 from grader.wire import as_sent
+from milestones.compare import named
 from milestones.figures import MOST_TOLD
 from milestones.spec import (
     Answer,
@@ -142,9 +143,11 @@ def _judge_one(
     asked = [answer for topic in check.topics for answer in answers.under(topic)]
     if not asked:
         return _report(check, Outcome.BROKEN, hint="No question of this split belongs to it.")
-    problem = next((answer.problem for answer in asked if answer.problem is not None), None)
-    if problem is not None and not check.sees_problems:
-        verdict = Verdict(0.0, detail=problem.detail, remark=problem.summary)
+    first = next((answer for answer in asked if answer.problem is not None), None)
+    problem = None if first is None else first.problem
+    if first is not None and problem is not None and not check.sees_problems:
+        at = named(first.call) if problem.was_put else ""
+        verdict = Verdict(0.0, detail=problem.detail, remark=problem.summary, asked=at)
     else:
         try:
             verdict = check.judge(answers, truth)

@@ -117,10 +117,14 @@ def _shown(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Problem:
-    """Why a call has no usable answer: `summary` names no question, `detail` may."""
+    """Why a call has no usable answer: `summary` names no question, `detail` may.
+
+    `was_put` tells that it is the question itself that came to this.
+    """
 
     summary: str
     detail: str = ""
+    was_put: bool = False
 
 
 @dataclass(frozen=True)
