@@ -34,6 +34,11 @@ class Table:
     path: str
     rows: tuple[int, ...] | None = None
 
+    @property
+    def name(self) -> str:
+        """What a call that is shown names it by."""
+        return self.path.rpartition("/")[2].removesuffix(".csv")
+
 
 @dataclass(frozen=True)
 class Tree:
@@ -102,8 +107,7 @@ CUT = "..."  # stands for the rest of an argument that is too long to be shown
 
 def _shown(value: Any) -> str:
     if isinstance(value, Table):
-        whole = value.path.rpartition("/")[2].removesuffix(".csv")
-        return whole if value.rows is None else f"{whole}.iloc[...]"
+        return value.name if value.rows is None else f"{value.name}.iloc[...]"
     if isinstance(value, Tree):
         return str(value.pick[-1]) if value.pick else value.path.rpartition("/")[2]
     if isinstance(value, Result):

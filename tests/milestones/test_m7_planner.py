@@ -720,3 +720,17 @@ def test_the_plan_for_the_case_holds_with_room(solved: Answers) -> None:
 def test_a_plan_needs_only_json(solved: Answers) -> None:
     for answer in solved.under("plan"):
         json.dumps(answer.value, allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ([{"gpu": "H200"}], "It is a list or a tuple of 1; expected a dict; a comma behind a dict"),
+        ([1, 2], "It is a list or a tuple of 2; expected a dict."),
+    ],
+)
+def test_a_tuple_is_not_called_a_list_alone(
+    split: Path, solved: Answers, value: Any, told: str
+) -> None:
+    changed = edited(solved, lambda answer: replace(answer, value=value))
+    assert told in judged(split, changed)["well_formed"].hint
