@@ -75,7 +75,7 @@ class Desk:
             if call.returns == "raised":
                 text = message_of(error)[:MAX_ERROR]
                 return self._pack(call, {"raised": kinds(error), "message": text})
-            return Trouble("raised", type(error).__name__, f"{call} raised {describe(error)}")
+            return Trouble("raised", type(error).__name__, f"it raised {describe(error)}")
         if call.returns == "raised":
             return self._pack(call, {"returned": type(value).__name__})
         packed = self._pack(call, value)
@@ -84,7 +84,7 @@ class Desk:
         return packed
 
     def _pack(self, call: Call, value: Any) -> PackedAnswer | Trouble:
-        came_of = f"`{call}` is" if call.variable else f"{call} returned"
+        came_of = f"`{call}` is" if call.variable else "it returned"
         try:
             return pack(value, call.returns, call.columns)
         except UnsendableError as error:

@@ -37,11 +37,15 @@ def silent(_phrase: str, _done: int, _total: int) -> None:
 
 @dataclass(frozen=True)
 class Transcript:
-    """What one run of a notebook came to: its cells' errors and its answers."""
+    """What one run of a notebook came to: its cells' errors and its answers.
+
+    `ended_by` is the call in whose course a bound stopped it.
+    """
 
     errors: tuple[CellError, ...]
     answers: dict[str, Answer]
     stop: Stop | None = None
+    ended_by: Call | None = None
 
 
 @dataclass(frozen=True)
@@ -179,10 +183,25 @@ def perform(
         told = silent if number else progress
         try:
             with open_room(start.places, start.limits, cancelled, host, number) as room:
-                return _run(room, job.cells, calls, told, all_cells_done)
+                found = _run(room, job.cells, calls, told, all_cells_done)
+                left = room.left
         except BaseException:
             all_cells_done.abort()
             raise
+        # An endless function costs its own questions: the others are asked in a fresh process, as
+        # long as the bounds in all allow. What its cells raise is told to nobody, since what they
+        # are started by, and when, can hang on a question.
+        ended_by = found.ended_by
+        while left is not None and ended_by is not None:
+            unasked, calls = _without(ended_by, calls)
+            if not unasked:
+                break
+            with open_room(start.places, left, cancelled, host, number) as room:
+                more = _run(room, job.cells, calls, told)
+                left, ended_by = room.left, more.ended_by
+            if not any(error.stopped for error in more.errors):
+                found.answers.update({call.id: more.answers[call.id] for call in unasked})
+        return found
 
     with ThreadPoolExecutor(max_workers=job.runs) as pool:
         futures = [pool.submit(run, number) for number in range(job.runs)]
@@ -196,6 +215,21 @@ def perform(
         except BaseException:  # an interrupt reaches this thread alone; the rooms must end too
             cancelled.set()
             raise
+
+
+def _without(ended_by: Call, calls: list[Call]) -> tuple[list[Call], list[Call]]:
+    """Return the calls after an endless one that are not of its function, and what to ask for them.
+
+    Those are put after the earlier calls whose results they build on.
+    """
+    asked = {call.id: call for call in calls if call.function != ended_by.function}
+    after = calls[calls.index(ended_by) :]
+    unasked = [call for call in after if call.id in asked]
+    needed = {call.id for call in unasked}
+    for call in reversed(list(asked.values())):  # what a call builds on comes before it
+        if call.id in needed:
+            needed |= {v.call_id for v in call.args.values() if isinstance(v, Result)}
+    return unasked, [call for call in asked.values() if call.id in needed]
 
 
 def other_order(calls: list[Call]) -> list[Call]:
@@ -222,7 +256,7 @@ def _run(
     cells: tuple[Cell, ...],
     calls: list[Call],
     progress: Progress,
-    all_cells_done: threading.Barrier,
+    all_cells_done: threading.Barrier | None = None,
 ) -> Transcript:
     errors: list[CellError] = []
     answers: dict[str, Answer] = {}
@@ -234,10 +268,15 @@ def _run(
             errors.append(CellError(cell.index, error, room.stop is not None))
         if room.stop:
             break
-    with contextlib.suppress(threading.BrokenBarrierError):  # whose run failed tells it
-        all_cells_done.wait()
+    if all_cells_done is not None:
+        with contextlib.suppress(threading.BrokenBarrierError):  # whose run failed tells it
+            all_cells_done.wait()
+    ended_by = None
     for done, call in enumerate(calls, start=len(cells)):
         progress(f"asking {call.function}", done, total)
+        was_asked = room.stop is None
         answers[call.id] = room.ask(call)
+        if was_asked and room.stop is not None and room.stop.by_bound:
+            ended_by = call
     progress("judging", total, total)
-    return Transcript(tuple(errors), answers, room.stop)
+    return Transcript(tuple(errors), answers, room.stop, ended_by)

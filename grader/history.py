@@ -22,6 +22,7 @@ from grader.report import MilestoneReport, Outcome, Report
 from grader.trouble import printable
 
 FOLDER = ".grader"
+LIVE = "notebook"  # an entry `by` this is of a live kernel, every other of a fresh run
 SCHEMA = 1
 LOCK_TIMEOUT_S = 10.0  # a line is written in a millisecond
 WORDS = ("by", "split_id", "grader_version", "milestone", "notebook_sha256", "code_sha256")
@@ -47,7 +48,10 @@ class PastCheck:
 
 @dataclass(frozen=True)
 class Entry:
-    """One milestone as it was graded once; `code_sha256` is that of its code cells."""
+    """One milestone as it was graded once; `code_sha256` is that of its code cells.
+
+    It is empty where no file holds the code that was graded.
+    """
 
     at: datetime
     by: str
@@ -57,6 +61,11 @@ class Entry:
     notebook_sha256: str
     code_sha256: str
     checks: tuple[PastCheck, ...]
+
+    @property
+    def is_live(self) -> bool:
+        """Whether a live kernel was asked as it stood: it can hold what no cell makes."""
+        return self.by == LIVE
 
     @property
     def points(self) -> float:
@@ -87,8 +96,21 @@ class History:
     n_unread: int = 0
 
     def last(self, milestone: str) -> Entry | None:
-        """Return the newest entry of a milestone."""
-        return next((e for e in reversed(self.entries) if e.milestone == milestone), None)
+        """Return the newest entry of a milestone.
+
+        Where that is of a live kernel and a fresh run had the same code, the fresh run's stands.
+        """
+        newest = next((e for e in reversed(self.entries) if e.milestone == milestone), None)
+        fresh = self.last_fresh(milestone)
+        if newest is None or fresh is None or not newest.is_live or not newest.code_sha256:
+            return newest
+        one, other = ((e.split_id, e.code_sha256) for e in (newest, fresh))
+        return fresh if one == other else newest
+
+    def last_fresh(self, milestone: str) -> Entry | None:
+        """Return the newest entry of a milestone that was run from a fresh start."""
+        found = (e for e in reversed(self.entries) if e.milestone == milestone and not e.is_live)
+        return next(found, None)
 
 
 def is_kept(course: Path, notebooks: Path, report: Report) -> bool:

@@ -13,8 +13,19 @@ import numpy as np
 
 from grader.explain import Judged, Known, explain, in_one_string
 from grader.report import CheckReport, Outcome
+from grader.wire import as_sent
+from milestones.compare import named
 from milestones.figures import MOST_TOLD
-from milestones.spec import Answer, Answers, Check, Files, Milestone, ReadTable, Verdict
+from milestones.spec import (
+    Answer,
+    Answers,
+    Check,
+    Files,
+    Milestone,
+    Problem,
+    ReadTable,
+    Verdict,
+)
 
 PROBE_ROWS = 16  # wrong rows kept of a mistake's long answer: enough to tell mistakes apart
 PROBE_TEXT = 200  # characters
@@ -57,12 +68,13 @@ def probe(wrong: Any, right: Any) -> Any:
 
     Of an array these are a few rows spread over all, and more from those that the mistake gets
     wrong; an array of no rows, or of no dimension, has nothing to be known by: None. Of a long text
-    it is a hash: what somebody wrote at length is nobody else's to read.
+    it is a hash: what somebody wrote at length is nobody else's to read. Any other answer is stored
+    as it was sent.
     """
     if isinstance(wrong, str) and len(wrong) > PROBE_TEXT:
         return {TEXT_SHA256: sha256(wrong.encode("utf-8", "surrogatepass")).hexdigest()}
     if not isinstance(wrong, np.ndarray):
-        return wrong
+        return as_sent(wrong)
     if wrong.size == 0 or wrong.ndim == 0:
         return None
     rows = _spread(np.arange(len(wrong)), PROBE_ROWS // 4)
@@ -131,9 +143,11 @@ def _judge_one(
     asked = [answer for topic in check.topics for answer in answers.under(topic)]
     if not asked:
         return _report(check, Outcome.BROKEN, hint="No question of this split belongs to it.")
-    problem = next((answer.problem for answer in asked if answer.problem is not None), None)
-    if problem is not None and not check.sees_problems:
-        verdict = Verdict(0.0, detail=problem.detail, remark=problem.summary)
+    first = next((answer for answer in asked if answer.problem is not None), None)
+    problem = None if first is None else first.problem
+    if first is not None and problem is not None and not check.sees_problems:
+        at = named(first.call) if problem.was_put else ""
+        verdict = Verdict(0.0, detail=problem.detail, remark=problem.summary, asked=at)
     else:
         try:
             verdict = check.judge(answers, truth)
@@ -201,6 +215,8 @@ def _equal(value: Any, stored: Any) -> bool:
         return value.keys() == stored.keys() and all(_equal(value[k], stored[k]) for k in value)
     if isinstance(value, str) and isinstance(stored, dict):
         return bool(probe(value, value) == stored)
+    if isinstance(value, Problem):
+        return bool(as_sent(value) == stored)
     if isinstance(value, list) and isinstance(stored, list):
         return len(value) == len(stored) and all(map(_equal, value, stored))
     if isinstance(value, float) or isinstance(stored, float):

@@ -50,7 +50,7 @@ def pack_command(
         raise BadInputError(f"{folder}: nothing to hand in yet, every notebook is blank or missing")
     own = folder.resolve() == (course / "notebooks").resolve()
     past = history.read(course) if own else history.History()
-    last = {one.slug: past.last(one.slug) for one in choice.packed}
+    last = {one.slug: past.last_fresh(one.slug) for one in choice.packed}
     split_id = open_split(course / "data" / "public_split").split_id
     content = pack.bundle(choice.packed, name, split_id, last)
     prove_it_reads(content, name, choice.packed)

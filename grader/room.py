@@ -14,7 +14,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import psutil
@@ -57,6 +57,7 @@ class Room:
         self._output_bytes = 0
         self._opened = self._looked = time.monotonic()
         self._active = _Activity(self._opened, 0.0)
+        self._cpu_s = 0.0  # used, at the last look
         self._granted_cpu_s = 0.0  # for calls with a bound of their own, which is judged elsewhere
         self._brought: set[str] = set()
         self._replies: queue.Queue[Reply | None] = queue.Queue()
@@ -163,6 +164,16 @@ class Room:
         self._limits = limits
 
     @property
+    def left(self) -> Limits | None:
+        """The bounds of a room that goes on for this stopped one; None where nothing is left."""
+        limits = self._limits
+        cpu_s = min(limits.total_cpu_s, limits.total_cpu_s + self._granted_cpu_s - self._cpu_s)
+        wall_s = limits.total_wall_s - (time.monotonic() - self._opened)
+        if cpu_s <= 0 or wall_s <= 0 or self._cancelled.is_set():
+            return None
+        return replace(limits, total_cpu_s=cpu_s, total_wall_s=wall_s)
+
+    @property
     def waits(self) -> bool:
         """Whether the process is there and has said nothing unasked: it may end between calls."""
         return self.stop is None and self._replies.empty()
@@ -215,6 +226,7 @@ class Room:
         limits = self._limits
         wall_s = cpu_s * limits.wall_per_cpu
         cpu_now, total_cpu_s = self._body.cpu_s(), limits.total_cpu_s + self._granted_cpu_s
+        self._cpu_s = cpu_now
         if cpu_now - cpu_before > cpu_s:
             return f"after {cpu_s:g} CPU seconds"
         if cpu_now > total_cpu_s:

@@ -28,6 +28,7 @@ STYLES = {
     State.UNCHECKED: "yellow",
     State.CHANGED: "yellow",
     State.OLDER: "yellow",
+    State.LIVE: "",
     State.CHECKED: "",
 }
 
@@ -36,8 +37,9 @@ STYLES = {
 def status() -> None:
     """Show your week: points, the best figures so far, and what to do next.
 
-    The points are those of your last checks of the course's own notebooks. They are kept in
-    .grader/history.jsonl for you alone: nobody grades by them.
+    The points are those of your last checks of the course's own notebooks, `%check` among them;
+    the best figures are those of fresh runs. They are kept in .grader/history.jsonl for you alone:
+    nobody grades by them.
     """
     course = course_folder()
     split_id = open_split(course / "data" / "public_split").split_id
@@ -117,8 +119,9 @@ def _bar(row: Row, console: Console) -> str:
 
 
 def _told(row: Row, now: datetime) -> str:
-    if row.state is State.CHECKED and row.last is not None:
-        return f"checked {moment(row.last.at, now)}"
+    if row.last is not None and row.state in (State.CHECKED, State.LIVE):
+        live = "%check " if row.state is State.LIVE else "checked "
+        return live + moment(row.last.at, now)
     return str(row.state)
 
 

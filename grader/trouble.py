@@ -22,6 +22,7 @@ SENTENCES = {
     "wrong_form": "`{function}` gave something other than what was asked for",
     "unreadable": "`{function}` gave a value that cannot be read",
 }
+WAS_PUT = ("raised", "wrong_form", "unreadable")  # the question was put, and something came of it
 OWN_ERROR = "an exception of its own"
 
 
@@ -38,7 +39,7 @@ def problem(call: Call, trouble: Trouble) -> Problem:
     """Return the problem as a report tells it; an unknown kind is as good as no answer."""
     sentence = SENTENCES.get(trouble.kind, SENTENCES["unreadable"])
     summary = sentence.format(function=call.function, error=known_error(trouble.error))
-    return Problem(summary, trouble.detail)
+    return Problem(summary, trouble.detail, was_put=trouble.kind in WAS_PUT and not call.variable)
 
 
 def printable(text: str) -> str:

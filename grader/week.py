@@ -20,6 +20,7 @@ class State(StrEnum):
     UNCHECKED = "not checked yet"
     CHANGED = "changed since the last check"
     OLDER = "checked by an older course"
+    LIVE = "checked in its kernel alone"
     CHECKED = "checked"
 
 
@@ -138,15 +139,19 @@ def _state(found: Found, last: Entry | None, split_id: str) -> State:
         return State.UNCHECKED
     if found.code_sha256 != last.code_sha256:
         return State.CHANGED
-    same = last.split_id == split_id and last.points_max == found.points_max
-    return State.CHECKED if same else State.OLDER
+    if last.split_id != split_id or last.points_max != found.points_max:
+        return State.OLDER
+    return State.LIVE if last.is_live else State.CHECKED
 
 
 def _best_figures(slug: str, history: History, split_id: str) -> list[PastCheck]:
-    """Return each figure of a milestone at its best, on one split: another has another bar."""
+    """Return each figure of a milestone at its best, on one split: another has another bar.
+
+    Of fresh runs alone: a live kernel can hold what no cell makes, and runs nothing twice.
+    """
     best: dict[str, PastCheck] = {}
     for entry in history.entries:
-        if entry.milestone != slug or entry.split_id != split_id:
+        if entry.milestone != slug or entry.split_id != split_id or entry.is_live:
             continue
         for check in entry.checks:
             if check.figure is not None and check.figure_name:
@@ -184,7 +189,10 @@ def _next(rows: tuple[Row, ...], found: Mapping[str, Found]) -> Next:
             return Next(row.slug, "It has changed since the last check.", "", check)
         case State.OLDER:
             return Next(row.slug, "The course was updated since the last check.", "", check)
-        case State.CHECKED:
+        case State.LIVE | State.CHECKED:
+            if row.state is State.LIVE and row.points >= row.points_max:
+                why = "All points in its kernel; a hand-in is run from a fresh one."
+                return Next(row.slug, why, "", check)
             checks = row.last.checks if row.last else ()
             open_ones = [c for c in checks if c.outcome is not Outcome.PASSED and not c.bonus]
             if not open_ones:  # a history that was edited

@@ -2,6 +2,9 @@
 
 `pack` runs beside the student's code and only ever simplifies: whatever it sends is read again by
 `unpack`, which trusts nothing. No pickle, no NaN tokens, no duplicate keys, bounded size and depth.
+
+What cannot be sent spoils no more of a dict than the key it lies at: there it arrives as a
+`Problem` that names it, and whoever reads another key never meets it.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from typing import Any, Literal, NoReturn
 import numpy as np
 import pandas as pd
 
-from milestones.spec import Returns
+from milestones.spec import Problem, Returns
 
 MAX_BYTES = 32 * 2**20  # the largest honest answer is 4,000 x 4 float64, 128 KB
 MAX_JSON = 2**20  # the largest honest dict is a few KB; a MB is read in a tenth of a second
@@ -27,13 +30,28 @@ MAX_DEPTH = 20
 MAX_ITEMS = 200_000
 MAX_TEXT = 20_000
 MAX_INT_BITS = 1_000  # every honest count fits in 64; a longer one is a mistake, still shown
+UNSENT = "\0"  # the one key of a dict that stands for what could not be sent
+UNSENT_IN_JSON = b"\\u0000"
+MAX_UNSENT = 100  # characters of what it is instead
 
 PackedAnswer = tuple[str, bytes]
 """The form (`json`, `npy` or `none`) and the bytes of an answer."""
 
 
 class UnsendableError(Exception):
-    """A return value that is not what was asked for; the message completes 'returned ...'."""
+    """A return value that is not what was asked for; the message completes 'returned ...'.
+
+    `what` names it alone, without what was `expected` in its place.
+    """
+
+    def __init__(self, what: str, expected: str = "") -> None:
+        """Both make the message."""
+        super().__init__(f"{what} where {expected} was expected" if expected else what)
+        self.what = what
+
+
+class _BeyondBoundsError(UnsendableError):
+    """It is too much as a whole, whatever its parts are."""
 
 
 # ---------------------------------------------------------------- beside the student's code
@@ -122,9 +140,9 @@ def _plain(value: Any, where: str, budget: list[int], depth: int = 0) -> Any:
     """Return `value` in Python's own JSON types; `where` is the path to it for messages."""
     budget[0] -= 1
     if budget[0] < 0:
-        raise UnsendableError(f"more than {MAX_ITEMS:,} values")
+        raise _BeyondBoundsError(f"more than {MAX_ITEMS:,} values")
     if depth > MAX_DEPTH:
-        raise UnsendableError(f"a value nested more than {MAX_DEPTH} deep")
+        raise _BeyondBoundsError(f"a value nested more than {MAX_DEPTH} deep")
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value.item()
     if value is None or isinstance(value, bool | np.bool_):
@@ -137,7 +155,7 @@ def _plain(value: Any, where: str, budget: list[int], depth: int = 0) -> Any:
     if isinstance(value, Real | Decimal | Fraction):
         real = float(value)
         if not math.isfinite(real):
-            raise UnsendableError(f"{real}{where} where a finite number was expected")
+            raise UnsendableError(f"{real}{where}", "a finite number")
         return real
     if isinstance(value, str):
         if len(value) > MAX_TEXT:
@@ -151,15 +169,32 @@ def _plain(value: Any, where: str, budget: list[int], depth: int = 0) -> Any:
             name = str(key)
             if name in plain:
                 raise UnsendableError(f"a dict with the key {name!r} twice{where}")
-            plain[name] = _plain(item, f" at [{name!r}]{where}", budget, depth + 1)
-        return plain
+            plain[name] = _item(item, budget, depth + 1)
+        return {_sent_key(name): item for name, item in plain.items()}
     if isinstance(value, list | tuple | np.ndarray | pd.Index):
         if len(value) > budget[0]:
-            raise UnsendableError(f"more than {MAX_ITEMS:,} values")
+            raise _BeyondBoundsError(f"more than {MAX_ITEMS:,} values")
         return [
             _plain(item, f" at [{i}]{where}", budget, depth + 1) for i, item in enumerate(value)
         ]
     raise UnsendableError(f"{_kind(value)}{where}")
+
+
+def _sent_key(name: str) -> str:
+    """Return a key as it is sent: one that is all NUL has one more, so that none is `UNSENT`."""
+    return name + UNSENT if name and not name.strip(UNSENT) else name
+
+
+def _item(value: Any, budget: list[int], depth: int) -> Any:
+    """Return an item of a dict in JSON types; in place of what cannot be sent, what it is."""
+    try:
+        return _plain(value, "", budget, depth)
+    except _BeyondBoundsError:
+        raise
+    except UnsendableError as error:
+        if depth == MAX_DEPTH:  # what it is would lie one deeper
+            raise _BeyondBoundsError(f"{error.what}, nested {MAX_DEPTH} deep") from None
+        return {UNSENT: _plain(error.what[:MAX_UNSENT], "", budget)}
 
 
 def _kind(value: Any) -> str:
@@ -212,7 +247,8 @@ def unpack(form: str, data: bytes) -> Any:
     if form == "json":
         if len(data) > MAX_JSON:
             raise MalformedError(f"{len(data) / 1e6:.1f} MB of JSON")
-        return strict_json(data)
+        value = strict_json(data)
+        return _with_problems(value) if UNSENT_IN_JSON in data else value
     if form == "npy":
         return _strict_array(data)
     raise MalformedError("of no form the grader asked for")
@@ -235,6 +271,34 @@ def strict_json(data: bytes) -> Any:
     except (ValueError, RecursionError):
         raise MalformedError("not strict JSON") from None
     return value
+
+
+def _with_problems(value: Any, *, is_item: bool = False) -> Any:
+    """Return JSON with a problem in place of each item of a dict that could not be sent.
+
+    Raises:
+        MalformedError: such a place is anywhere else, or says more than what is instead.
+    """
+    if isinstance(value, list):
+        return [_with_problems(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if UNSENT not in value:
+        items = {key: _with_problems(item, is_item=True) for key, item in value.items()}
+        return {key if key.strip(UNSENT) else key[1:]: item for key, item in items.items()}
+    what = value[UNSENT]
+    if not is_item or len(value) > 1 or not isinstance(what, str) or len(what) > MAX_UNSENT:
+        raise MalformedError("not strict JSON")
+    return Problem(what)
+
+
+def as_sent(value: Any) -> Any:
+    """Return a value that was read as the JSON it was read from."""
+    if isinstance(value, Problem):
+        return {UNSENT: value.summary}
+    if isinstance(value, dict):
+        return {_sent_key(key): as_sent(item) for key, item in value.items()}
+    return [as_sent(item) for item in value] if isinstance(value, list) else value
 
 
 def _refuse_beyond_bounds(value: Any) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from milestones.compared import Compared, of_cases
-from milestones.spec import CUT, Answer, Answers, Call, Verdict, failed, passed
+from milestones.spec import CUT, Answer, Answers, Call, Problem, Table, Verdict, failed, passed
 
 
 class TruthError(Exception):
@@ -84,9 +84,13 @@ def _of_one(unit: str) -> str:
 
 
 def named(call: Call) -> str:
-    """Show a call, and where its arguments are too long to be shown in full, its name."""
+    """Show a call, its name if its arguments are too long to be shown, and where its tables lie."""
     told = str(call)
-    return f"{told}, question {call.id}" if CUT in told else told
+    if CUT in told:
+        told += f", question {call.id}"
+    tables = [value for value in call.args.values() if isinstance(value, Table)]
+    places = dict.fromkeys(f"{table.name} is {table.path}" for table in tables)
+    return f"{told}, where {' and '.join(places)}" if places else told
 
 
 def numbers_agree(
@@ -143,7 +147,7 @@ def array_agrees(
     if value.shape != expected.shape:
         return failed(
             f"An array of shape {value.shape}; {expected.shape} was expected.",
-            asked=str(answer.call),
+            asked=named(answer.call),
         )
     with np.errstate(invalid="ignore"):
         wrong = ~np.isclose(value, expected, rtol=rel, atol=absolute)  # NaN is never close
@@ -157,7 +161,7 @@ def array_agrees(
         if is_row
         else f"First at {what} {first if len(first) > 1 else first[0]}: {told}.",
         f"Off in {int(wrong.sum()):,} of {wrong.size:,} {'rows' if is_row else 'values'}.",
-        asked=str(answer.call),
+        asked=named(answer.call),
         row=first[0] if is_row else None,
     )
 
@@ -165,6 +169,8 @@ def array_agrees(
 def kind_of(value: Any) -> str:
     """Name a JSON value's kind the way a student would."""
     match value:
+        case Problem():
+            return value.summary
         case None:
             return "None"
         case bool():

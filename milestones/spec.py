@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -33,6 +33,11 @@ class Table:
 
     path: str
     rows: tuple[int, ...] | None = None
+
+    @property
+    def name(self) -> str:
+        """What a call that is shown names it by."""
+        return self.path.rpartition("/")[2].removesuffix(".csv")
 
 
 @dataclass(frozen=True)
@@ -102,8 +107,7 @@ CUT = "..."  # stands for the rest of an argument that is too long to be shown
 
 def _shown(value: Any) -> str:
     if isinstance(value, Table):
-        whole = value.path.rpartition("/")[2].removesuffix(".csv")
-        return whole if value.rows is None else f"{whole}.iloc[...]"
+        return value.name if value.rows is None else f"{value.name}.iloc[...]"
     if isinstance(value, Tree):
         return str(value.pick[-1]) if value.pick else value.path.rpartition("/")[2]
     if isinstance(value, Result):
@@ -117,15 +121,21 @@ def _shown(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Problem:
-    """Why a call has no usable answer: `summary` names no question, `detail` may."""
+    """Why a call has no usable answer: `summary` names no question, `detail` may.
+
+    `was_put` tells that it is the question itself that came to this.
+    """
 
     summary: str
     detail: str = ""
+    was_put: bool = False
 
 
 @dataclass(frozen=True)
 class Answer:
     """What one call came back with: a value, or the problem that stands in its place.
+
+    Where a dict of it held what cannot be sent, a NaN for one, a problem stands at that key.
 
     `in_time` tells whether the call kept its bound on CPU seconds, where it has one.
     """
@@ -157,9 +167,13 @@ class Answers:
 
 @dataclass(frozen=True)
 class Files:
-    """The files below one folder of a split (`questions/` or `truth/`), read on demand."""
+    """The files below one folder of a split (`questions/` or `truth/`), read on demand.
+
+    `worked_out` is for what several checks make of them, for as long as one judging lasts.
+    """
 
     root: Path
+    worked_out: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def json(self, path: str) -> Any:
         """Return a JSON file's content."""

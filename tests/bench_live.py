@@ -76,16 +76,18 @@ def checks(slug: str, path: Path, repeats: int) -> tuple[list[float], list[float
 
 
 def main() -> None:
-    """Measure every milestone."""
+    """Measure every milestone, or those that are named."""
     parser = argparse.ArgumentParser("python -m tests.bench_live", description=__doc__)
+    parser.add_argument("milestone", nargs="*", type=milestones.slug_of, default=milestones.SLUGS)
     parser.add_argument("--repeats", type=int, default=5)
-    repeats = parser.parse_args().repeats
+    wanted = parser.parse_args()
+    repeats: int = wanted.repeats
     os.chdir(ROOT / "notebooks")
     make_ready()
     print(f"%check, CPU seconds beyond the student's own code, median of {repeats}")
     print(f"{'':24}{'first':>10}{'then':>10}{'own code':>10}")
     with tempfile.TemporaryDirectory() as temporary:
-        for slug in milestones.SLUGS:
+        for slug in wanted.milestone:
             beyond, theirs = checks(slug, Path(temporary) / f"{slug}.ipynb", repeats)
             then, own = statistics.median(beyond[1:]), statistics.median(theirs[1:])
             print(f"{slug:24}{beyond[0]:>10.3f}{then:>10.3f}{own:>10.3f}", flush=True)

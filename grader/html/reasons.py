@@ -28,7 +28,8 @@ REASONS = {
     Reason.LIMIT: Told(
         "stopped", "■", "failed",
         "The notebook passed a bound on time, memory, processes or output, and was stopped there. "
-        "What it had answered by then was judged; the rest counts as not answered.",
+        "What it had answered by then was judged. Where a function passed it, others were asked in "
+        "a fresh process, as long as the bounds in all allowed.",
     ),
     Reason.ENDED: Told(
         "ended early", "□", "failed",

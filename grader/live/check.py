@@ -54,6 +54,7 @@ class Subject:
     file: Path | None
     split: Split
     places: Places
+    course: Path
 
 
 def subject_of(named: str, namespace: MutableMapping[str, Any]) -> Subject:
@@ -70,7 +71,7 @@ def subject_of(named: str, namespace: MutableMapping[str, Any]) -> Subject:
     split = open_split(data / "public_split")
     places = Places(data, split.folder / "questions", split.overlay(slug))
     found = file or beside(slug, namespace, os.environ)
-    return Subject(milestones.load(slug), namespace, found, split, places)
+    return Subject(milestones.load(slug), namespace, found, split, places, course)
 
 
 def check_live(subject: Subject, history: History, reading: Reading) -> LiveReport:
@@ -88,7 +89,7 @@ def check_live(subject: Subject, history: History, reading: Reading) -> LiveRepo
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         checks = _judged(subject, asked)
-        notes, compared = _notes(subject, history)
+        notebook, notes = _compared(subject, history)
     return LiveReport(
         MilestoneReport(milestone.slug, milestone.title, "", checks),
         subject.split.split_id,
@@ -97,8 +98,9 @@ def check_live(subject: Subject, history: History, reading: Reading) -> LiveRepo
         asked.printed,
         asked.n_printed,
         notes,
-        compared,
+        subject.file is not None,
         _unwritten(milestone, checks, asked),
+        "" if notebook is None or notes else notebook.code_sha256,
     )
 
 
@@ -155,13 +157,14 @@ def _unwritten(milestone: Milestone, checks: Sequence[CheckReport], asked: Asked
     return found
 
 
-def _notes(subject: Subject, history: History) -> tuple[tuple[Note, ...], bool]:
+def _compared(subject: Subject, history: History) -> tuple[Notebook | None, tuple[Note, ...]]:
+    """Return the saved notebook, where one can be read, and where the kernel parts from it."""
     if subject.file is None:
-        return (), False
+        return None, ()
     try:
-        notebook: Notebook = read_notebook(subject.file)
+        notebook = read_notebook(subject.file)
     except BadInputError as error:
-        return (Note("unreadable", "", str(error)),), True
+        return None, (Note("unreadable", "", str(error)),)
     names = subject.milestone.functions
     missing = [name for name in names if name not in subject.namespace]
     found = drift(
@@ -172,4 +175,4 @@ def _notes(subject: Subject, history: History) -> tuple[tuple[Note, ...], bool]:
         missing,
         _given(subject.milestone.slug),
     )
-    return found, True
+    return notebook, found

@@ -35,10 +35,11 @@ class Difference:
 
 @dataclass(frozen=True)
 class Fresh:
-    """A clean run: what was run, in words, and what it came to."""
+    """A clean run: what was run, in words, and what it came to; and the hash of its code."""
 
     ran: str
     report: MilestoneReport
+    code_sha256: str = ""
 
     def differences(self, live: MilestoneReport) -> tuple[Difference, ...]:
         """Return the checks that end otherwise than in `live`, those that are lost first."""
@@ -61,4 +62,4 @@ def run_fresh(
         return perform(job, Start(places, Limits()), COLD, threading.Event())
 
     report = grade_notebook(milestone, notebook, split, here, read_table=reader(places))
-    return Fresh(ran, report)
+    return Fresh(ran, report, notebook.code_sha256)

@@ -12,6 +12,7 @@ from grader.errors import BadInputError
 from grader.live.asking import StoppedError
 from grader.live.check import Reading, check_live, subject_of, with_fresh_run
 from grader.live.history import History
+from grader.live.keep import keep
 from grader.live.show import Shown, Told, make_ready
 
 USAGE = "type `%check`, `%check 2` or `%check --fresh`"
@@ -77,4 +78,6 @@ class LiveCheck:
         live = check_live(subject, self._history, self._reading)
         shown = display(Shown(live), display_id=True)
         if fresh:
-            shown.update(Shown(with_fresh_run(live, subject, self._history)))
+            live = with_fresh_run(live, subject, self._history)
+            shown.update(Shown(live))
+        keep(live, subject)

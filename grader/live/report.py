@@ -25,7 +25,8 @@ class LiveReport:
 
     `own_s` are the seconds spent on the student's functions. `compared` tells whether the saved
     file was found and compared with the kernel, which gave the `notes`. `unwritten` are the checks
-    that fail for want of a function, and its name.
+    that fail for want of a function, and its name. `code_sha256` is that of the file's code cells
+    where the kernel agrees with them.
     """
 
     report: MilestoneReport
@@ -37,6 +38,7 @@ class LiveReport:
     notes: tuple[Note, ...]
     compared: bool
     unwritten: Mapping[str, str]
+    code_sha256: str = ""
     fresh: Fresh | None = None
 
     @property

@@ -18,6 +18,7 @@ from grader.places import Places
 from grader.report import CellError, Stop
 from grader.room import Room, open_room
 from grader.serve.blame import VARIABLE, Blame, blame, watching
+from grader.wire import as_sent
 from milestones.m7_planner.calls import CPU_S
 from milestones.m7_planner.plans import Unreadable, read_plan
 from milestones.spec import Answer, Call, Problem
@@ -169,6 +170,9 @@ class Planner:
         found = read_plan(answer)
         if isinstance(found, Unreadable):
             return Failed(WRONG, f"The answer of `plan` {found.why}.")
+        for key, item in answer.value.items():
+            if as_sent(item) != item:
+                return Failed(WRONG, f"The answer of `plan` has at {key!r} what JSON cannot hold.")
         return Planned(answer.value)
 
     def _trouble(self, room: Room, problem: Problem) -> Failed:

@@ -10,6 +10,7 @@ from milestones.compare import (
     how_far,
     is_number,
     kind_of,
+    named,
     numbers_beside,
     right_number,
 )
@@ -189,10 +190,10 @@ def _part_agrees(answer: Answer, name: str, truth: Mapping[str, Any], rel: float
     profile, right = answer.value, truth[name]
     if not isinstance(profile, dict):
         told = "`profile_runs` must return a dict."
-        return failed(f"{kind_of(profile)}.", told, asked=str(answer.call))
+        return failed(f"{kind_of(profile)}.", told, asked=named(answer.call))
     if name not in profile:
         told = f"The profile has no {name!r}."
-        return failed(f"{kind_of(profile)}.", told, asked=str(answer.call))
+        return failed(f"{kind_of(profile)}.", told, asked=named(answer.call))
     if name in (*LAYOUTS, *SHARES):
         whole = 1.0 if name in SHARES else right_number(truth["n_runs"])
         if not math.isclose(sum(map(right_number, right.values())), whole, rel_tol=DIVIDED):
@@ -206,13 +207,13 @@ def _shares_agree(
 ) -> Verdict:
     if not isinstance(value, dict):
         told = f"{name!r} must be a dict."
-        return failed(f"`{name}` is {kind_of(value)}.", told, asked=str(answer.call))
+        return failed(f"`{name}` is {kind_of(value)}.", told, asked=named(answer.call))
     if value.keys() != right.keys():
         return failed(
             f"`{name}` has the keys {', '.join(sorted(value)) or 'none'}; "
             f"{', '.join(sorted(right))} belong there.",
             f"{name!r} does not have the right keys.",
-            asked=str(answer.call),
+            asked=named(answer.call),
         )
     return first_failure(
         _number_agrees(answer, f"{name}[{key!r}]", value[key], share, rel, told=name)
@@ -227,9 +228,9 @@ def _number_agrees(
     right = right_number(right)
     if not is_number(value):
         came_back = f"`{name}` is {kind_of(value)}; a number was expected."
-        return failed(came_back, remark, asked=str(answer.call))
+        return failed(came_back, remark, asked=named(answer.call))
     if not math.isclose(value, right, rel_tol=rel, abs_tol=0.0):
-        return failed(f"`{name}` is {how_far(value, right)}.", remark, asked=str(answer.call))
+        return failed(f"`{name}` is {how_far(value, right)}.", remark, asked=named(answer.call))
     return passed()
 
 
@@ -241,10 +242,10 @@ def _r2_agrees(answers: Iterator[Answer], truth: Files) -> Verdict:
             return failed(
                 f"{kind_of(answer.value)}.",
                 "`linear_baseline_r2` must return one number.",
-                asked=str(answer.call),
+                asked=named(answer.call),
             )
         if not abs(answer.value - right) <= R2_WITHIN:
             return failed(
-                f"An R² of {answer.value:.6f}; {right:.6f} was expected.", asked=str(answer.call)
+                f"An R² of {answer.value:.6f}; {right:.6f} was expected.", asked=named(answer.call)
             )
     return passed()

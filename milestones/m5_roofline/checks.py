@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from milestones.compare import array_agrees, first_failure, right_array, same_again
+from milestones.compare import array_agrees, first_failure, named, right_array, same_again
 from milestones.compared import Compared
 from milestones.predicted_steps import cut_the_mape, cut_the_r2, judge_mape, judge_r2, usable
 from milestones.runs import RAW_COLUMNS
@@ -152,8 +152,15 @@ def overhead_term(answers: Answers, truth: Files) -> Verdict:
     low, high = np.full(group.max() + 1, np.inf), np.zeros(group.max() + 1)
     np.minimum.at(low, group, overhead)
     np.maximum.at(high, group, overhead)
-    if not _between(low, high, high).all():
-        return failed("", "two runs with the same n_layers and batch_size have different overheads")
+    same = _between(low, high, high)
+    if not same.all():
+        members = np.flatnonzero(group == np.argmin(same))
+        one, other = (int(members[pick(overhead[members])]) for pick in (np.argmin, np.argmax))
+        return failed(
+            f"{overhead[one]:,.6g} ms in row {one} and {overhead[other]:,.6g} ms in row {other}.",
+            "two runs with the same n_layers and batch_size have different overheads",
+            asked=f"{named(answers.by_id['terms'].call)}, term 1",
+        )
     return _reacts(answers, truth, [OVERHEAD])
 
 
@@ -281,7 +288,7 @@ def _terms(answer: Answer, n_rows: int) -> tuple[np.ndarray, Verdict]:
     if value.shape != (n_rows, 4):
         told = f"{answer.call.function} returned another shape than (n, 4)"
         shape = f"An array of shape {value.shape}; the table had {n_rows:,} rows."
-        return value, failed(shape, told, asked=str(answer.call))
+        return value, failed(shape, told, asked=named(answer.call))
     return value, passed()
 
 
@@ -309,22 +316,25 @@ def _reacts(answers: Answers, truth: Files, columns: list[int]) -> Verdict:
     if not fault.passed:
         return fault
     for column in columns:
-        wrong: dict[str, int] = {}
+        odd: dict[str, list[int]] = {}
         for row in rows:
             low, high = row["low"][column], row["high"][column]
             if low is None:
                 continue
             before, after = float(value[row["base"], column]), float(value[row["row"], column])
             if not (0 < before < math.inf and _between(after, low * before, high * before)):
-                wrong[row["change"]] = wrong.get(row["change"], 0) + 1
-        if wrong:
-            change, n_wrong = next(iter(wrong.items()))
-            row = next(r for r in rows if r["change"] == change)
+                odd.setdefault(row["change"], []).append(row["row"])
+        if odd:
+            change = next(iter(odd))
+            row = next(r for r in rows if r["change"] == change and r["row"] in odd[change])
+            before, after = (float(value[row[which], column]) for which in ("base", "row"))
             return failed(
-                "",
+                f"{before:,.6g} ms in row {row['base']}, and {after:,.6g} ms in row {row['row']}, "
+                f"the same run with {change}.",
                 f"with {change}, the {NAMES[column]} term (term {column + 1}) should "
-                f"{row['expected'][column]}; in {n_wrong} of "
+                f"{row['expected'][column]}; in {len(odd[change])} of "
                 f"{sum(r['change'] == change for r in rows)} runs it does not",
+                asked=f"{named(answers.by_id['altered'].call)}, term {column + 1}",
             )
     return passed()
 
@@ -336,9 +346,17 @@ def _same_rows(answer: Answer, whole: np.ndarray) -> Verdict:
     value, fault = _terms(answer, len(table.rows))
     if not fault.passed:
         return fault
-    if np.allclose(value, whole[list(table.rows)], rtol=RTOL, atol=0.0):
+    expected = whole[list(table.rows)]
+    same = np.isclose(value, expected, rtol=RTOL, atol=0.0)
+    if same.all():
         return passed()
-    return failed("", "the terms of a run change with the other rows of its table")
+    row, term = (int(i) for i in np.argwhere(~same)[0])
+    return failed(
+        f"Term {term + 1} of its row {row} is {value[row, term]:,.6g} ms; in the whole table that "
+        f"run is row {table.rows[row]} and has {expected[row, term]:,.6g} ms.",
+        "the terms of a run change with the other rows of its table",
+        asked=named(answer.call),
+    )
 
 
 def _predicted(answers: Answers, n_rows: int) -> tuple[np.ndarray, Verdict]:

@@ -114,6 +114,9 @@ def read_fleet(answer: Answer) -> Reading:
     value = answer.value
     if answer.problem is not None:
         return Unreadable("is none that can be used", answer.problem)
+    if isinstance(value, list):  # on its way here a tuple became one
+        comma = "; a comma behind a dict makes a tuple of it" if _is_one_dict(value) else ""
+        return Unreadable(f"is a list or a tuple of {len(value)}; expected a dict{comma}")
     if not isinstance(value, dict):
         return Unreadable(f"is {kind_of(value)}; expected a dict")
     if "gpu" not in value:
@@ -123,6 +126,10 @@ def read_fleet(answer: Answer) -> Reading:
         told = isinstance(reason, str) and reason.strip()
         return Refusal("" if told else "says gpu None and gives no 'reason' as text")
     return _read_fields(value, workload_of(answer))
+
+
+def _is_one_dict(value: list[Any]) -> bool:
+    return len(value) == 1 and isinstance(value[0], dict)
 
 
 def _read_fields(value: dict[str, Any], workload: Workload) -> Plan | Unreadable:

@@ -21,7 +21,7 @@ from grader.judge import Mistake, read_mistakes
 from grader.present import as_json, as_junit
 from grader.report import CheckReport, MilestoneReport, Outcome, Report
 from grader.wire import MAX_INT_BITS
-from milestones.spec import Answers, Files, Milestone
+from milestones.spec import Answers, Files, Milestone, Problem
 from solutions.exam import reference_answers
 from solutions.lesson import ROOT
 
@@ -71,6 +71,8 @@ ODD_TEXTS = (
     "x" * 5_000,
 )
 
+UNSENT = Problem(f"nan at [0] at [{MARK}]")  # at a key of a dict whose value cannot be sent
+
 texts = (st.sampled_from(ODD_TEXTS) | st.text(max_size=8)).map(lambda text: MARK + text)
 numbers = (
     st.sampled_from(ODD_FLOATS)
@@ -86,7 +88,8 @@ def trees(keys: st.SearchStrategy[str]) -> st.SearchStrategy[Any]:
     return st.recursive(
         leaves,
         lambda inner: (
-            st.lists(inner, max_size=4) | st.dictionaries(keys | texts, inner, max_size=6)
+            st.lists(inner, max_size=4)
+            | st.dictionaries(keys | texts, inner | st.just(UNSENT), max_size=6)
         ),
         max_leaves=12,
     )

@@ -21,6 +21,7 @@ from milestones.spec import Answer, Answers, Problem
 from tests.grader.fuzz import (
     ODD_IN_ARRAYS,
     TRUTH,
+    UNSENT,
     arrays,
     fuzzed,
     leaves,
@@ -170,6 +171,8 @@ def changes(draw: st.DrawFn) -> Callable[[Any], Any]:
         if isinstance(value, dict) and value and kind:
             key = sorted(value)[where % len(value)]
             rest = {name: item for name, item in value.items() if name != key}
+            if kind == 2:
+                return {**rest, key: UNSENT}
             return rest if kind == 1 else {**rest, key: change(value[key])}
         if isinstance(value, int | float) and not isinstance(value, bool) and kind > 2:
             return value + 1 if isinstance(value, int) else value * factor

@@ -26,7 +26,7 @@ from grader.notebook import Cell
 from grader.places import Places
 from grader.report import Outcome
 from grader.room import Room, open_room
-from grader.wire import MAX_DEPTH, MAX_TEXT, MalformedError, unpack
+from grader.wire import MAX_DEPTH, MAX_TEXT, MalformedError, as_sent, unpack
 from milestones.spec import Answer, Answers, Call, Returns
 from tests.grader.fuzz import (
     MARK,
@@ -272,7 +272,7 @@ def told_well(answer: Answer) -> None:
                 "message",
             } == answer.value.keys()
         case _:
-            json.dumps(answer.value, allow_nan=False, ensure_ascii=False).encode("utf-8")
+            json.dumps(as_sent(answer.value), allow_nan=False, ensure_ascii=False).encode("utf-8")
 
 
 @fuzzed(150)

@@ -59,6 +59,23 @@ def test_bonus_points_stand_beside_the_others(tmp_path: Path) -> None:
     assert (entry.points, entry.points_max, entry.bonus, entry.bonus_max) == (1.5, 3.0, 2.0, 2.0)
 
 
+@pytest.mark.parametrize(
+    ("fresh", "live", "last"),
+    [("c0de", "c0de", "check"), ("older", "c0de", "notebook"), ("", "", "notebook")],
+    ids=["of-the-same-code", "of-other-code", "of-no-file"],
+)
+def test_what_a_fresh_run_found_of_some_code_stands_when_a_kernel_with_it_is_asked(
+    fresh: str, live: str, last: str, tmp_path: Path
+) -> None:
+    write(tmp_path, code=fresh)
+    history.append(tmp_path, "s1", REPORT, live, history.LIVE, NOW)
+    found = history.read(tmp_path)
+    entry, of_fresh_runs = found.last(REPORT.milestone), found.last_fresh(REPORT.milestone)
+    assert entry is not None
+    assert of_fresh_runs is not None
+    assert (entry.by, of_fresh_runs.by) == (last, "check")
+
+
 def test_no_history_is_an_empty_one(tmp_path: Path) -> None:
     assert history.read(tmp_path) == history.History()
 

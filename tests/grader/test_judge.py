@@ -10,8 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from grader.ask import Desk
 from grader.judge import Mistake, judge, probe, read_mistakes
 from grader.report import Outcome
+from grader.trouble import Trouble
+from grader.trouble import problem as problem_of
 from milestones.figures import at_least, at_most, bootstrap_interval, mape, r2
 from milestones.spec import (
     Answer,
@@ -92,6 +95,35 @@ def test_an_answer_with_a_problem_fails_with_its_reason_and_is_never_judged() ->
     (report,) = judged(Answer(CALL, problem=problem), has_a_fault)
     assert report.outcome is Outcome.FAILED
     assert problem.detail in report.hint
+
+
+@pytest.mark.parametrize(
+    "function",
+    [lambda n: 1 / n, lambda n: {n}, lambda n: [1j]],  # noqa: ARG005
+    ids=["raises", "gives-a-set", "gives-a-complex-number"],
+)
+def test_a_question_that_ends_in_no_answer_is_told_as_asked_on_a_public_split_alone(
+    function: Any,
+) -> None:
+    call = replace(CALL, args={"n": 0})
+    met = Desk(None).ask({"number": function}, call)  # type: ignore[arg-type]
+    assert isinstance(met, Trouble)
+    answer = Answer(call, problem=problem_of(call, met))
+    (public,), (hidden,) = (judged(answer, has_a_fault, public=told) for told in (True, False))
+    assert public.diagnosis is not None
+    assert hidden.diagnosis is not None
+    assert (public.diagnosis.asked, hidden.diagnosis.asked) == ("number(n=0)", "")
+    assert "number(n=0)" not in public.diagnosis.came_back  # it is told once
+    assert public.hint.startswith("number(n=0): ")
+
+
+@pytest.mark.parametrize("namespace", [{}, {"number": 3}], ids=["missing", "no-function"])
+def test_a_question_that_nobody_could_put_is_not_told(namespace: dict[str, Any]) -> None:
+    met = Desk(None).ask(namespace, CALL)  # type: ignore[arg-type]
+    assert isinstance(met, Trouble)
+    (report,) = judged(Answer(CALL, problem=problem_of(CALL, met)), has_a_fault)
+    assert report.diagnosis is not None
+    assert report.diagnosis.asked == ""
 
 
 def test_on_a_hidden_split_no_question_and_no_value_is_told() -> None:

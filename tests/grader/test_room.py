@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -12,13 +12,15 @@ import psutil
 import pytest
 
 import milestones
-from grader.grade import grade
+from grader.cold import COLD
+from grader.grade import _without, grade
 from grader.host import Host
 from grader.limits import Limits
 from grader.present import as_json, as_junit
 from grader.report import MilestoneReport, Outcome, Report
 from grader.room import MAX_TOLD
 from grader.split import Split
+from milestones.spec import Call, Result
 from tests.conftest import WriteNotebook
 
 RIGHT = """
@@ -76,6 +78,60 @@ def test_a_notebook_that_ends_its_process_fails_with_the_reason(
     assert report.points == 0
     assert reason in report.checks[0].hint
     assert "Traceback" not in hints(report)
+
+
+ENDLESS = (
+    "import time\ndef kv_bytes_for_runs(runs):\n    while True:\n        pass",
+    "def cache_gb(**shape):\n    time.sleep(600)",
+    "understanding = {'llama_3_8b_128k_gb': 17.2}",
+)
+
+
+def test_an_endless_function_costs_its_own_checks_and_no_other(
+    write_notebook: WriteNotebook, m2_split: Split, course: Path, host: Host
+) -> None:
+    limits = replace(TIGHT, call_cpu_s=1, idle_s=1)
+    report = run(write_notebook(RIGHT, *ENDLESS), m2_split, course, host, limits)
+    by_name = {check.name: check for check in report.checks}
+    passed = {name for name, check in by_name.items() if check.outcome is Outcome.PASSED}
+    assert passed == {"known_shapes", "other_shapes", "llama_3_8b_128k_gb"}
+    stopped = "was stopped after 1 CPU seconds while `kv_bytes_for_runs` was answering"
+    assert stopped in by_name["every_run"].hint
+    assert "seconds of doing nothing while `cache_gb`" in by_name["cache_gb"].hint
+    assert by_name["plain_configs"].hint == "`kv_bytes_from_config` is not defined."
+    assert report.stop is not None
+    assert report.stop.why == stopped
+
+
+@pytest.mark.parametrize("total_cpu_s", [1.5, 4.0])
+def test_the_others_are_asked_within_the_bounds_in_all(
+    total_cpu_s: float, write_notebook: WriteNotebook, m2_split: Split, course: Path
+) -> None:
+    burn = "import time\nend = time.process_time() + 1\nwhile time.process_time() < end: pass"
+    limits = replace(TIGHT, call_cpu_s=1, total_cpu_s=total_cpu_s)
+    report = run(write_notebook(burn, ENDLESS[0], ENDLESS[2]), m2_split, course, COLD, limits)
+    passed = [check.name for check in report.checks if check.outcome is Outcome.PASSED]
+    assert passed == ([] if total_cpu_s < 2 else ["llama_3_8b_128k_gb"])
+    assert "`kv_bytes_for_runs` was answering" in hints(report)
+    assert "in cell" not in hints(report)
+
+
+def test_what_calls_build_on_is_asked_again_with_them() -> None:
+    calls = [
+        Call("a", "new", {}, returns="kept"),
+        Call("b", "full", {}),
+        Call("c", "step", {"cache": Result("a")}, returns="kept"),
+        Call("d", "slow", {}),
+        Call("e", "step", {"cache": Result("c", 1)}),
+        Call("f", "slow", {"last": Result("e")}),
+        Call("g", "full", {}),
+    ]
+    unasked, put = _without(calls[3], calls)
+    assert [call.id for call in unasked] == ["e", "g"]
+    assert [call.id for call in put] == ["a", "c", "e", "g"]
+    unasked, put = _without(calls[0], calls)
+    assert [call.id for call in put] == ["b", "c", "d", "e", "f", "g"]
+    assert unasked == put
 
 
 def test_calls_that_are_each_within_their_bound_do_not_add_up_without_end(

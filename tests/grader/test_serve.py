@@ -281,7 +281,15 @@ def test_an_exception_from_no_cell_and_one_without_text_are_told_as_they_are(
     for source, told in (
         ("def plan(load): return 1", "`plan` raised TypeError: plan() got an unexpected keyword"),
         ("def plan(workload): raise SystemExit", "`plan` raised SystemExit, in cell 0, line 1"),
-        ("def plan(workload): return {1: float('nan')}", "`plan` gave something other"),
+        ("def plan(workload): return [float('nan')]", "`plan` gave something other"),
+        (
+            "def plan(workload): return {'gpu': 'H200', 'requests_per_gpu': float('nan')}",
+            "has requests_per_gpu = nan; expected a whole number",
+        ),
+        (
+            "def plan(workload): return {'gpu': None, 'reason': 'x', 'y': [{'z': float('nan')}]}",
+            "has at 'y' what JSON cannot hold",
+        ),
         ("plan = 3", "`plan` is not a function"),
         ("import math", "`plan` is not defined"),
     ):

@@ -61,6 +61,9 @@ def at_best(entry: Entry = ENTRY, **changes: object) -> Entry:
         (replace(FOUND, points_max=7.0), (ENTRY,), State.OLDER),
         (FOUND, (replace(ENTRY, code_sha256=""),), State.CHANGED),  # changed while it was graded
         (FOUND, (replace(ENTRY, milestone="m1_profile_runs"),), State.UNCHECKED),
+        (FOUND, (replace(ENTRY, by="notebook"),), State.LIVE),
+        (FOUND, (ENTRY, replace(ENTRY, by="notebook")), State.CHECKED),  # what was run fresh stands
+        (FOUND, (replace(ENTRY, by="notebook", code_sha256=""),), State.CHANGED),  # not saved
     ],
 )
 def test_a_notebook_stands_to_its_last_check(
@@ -108,6 +111,14 @@ def test_figures_on_another_split_or_without_a_name_are_not_compared() -> None:
     assert best.check.figure == 0.112
 
 
+def test_what_a_live_kernel_gives_counts_as_points_and_never_as_a_best() -> None:
+    lucky = at_best(by="notebook", code_sha256="other")
+    told = week(ENTRY, lucky, m5_roofline=replace(FOUND, code_sha256="other"))
+    assert told.points == 6.0
+    assert [best.check.figure for best in told.best] == [0.112]
+    assert week(lucky).best == ()
+
+
 # ---------------------------------------------------------------- what to do next
 
 
@@ -146,6 +157,7 @@ def test_with_nothing_begun_next_is_the_first_that_is_not_done() -> None:
         (replace(FOUND, code_sha256="other"), (at_best(),), "grader check 5"),
         (FOUND, (at_best(split_id="s0"),), "grader check 5"),
         (FOUND, (at_best(),), "grader pack"),
+        (FOUND, (at_best(by="notebook"),), "grader check 5"),
         (FOUND, (replace(ENTRY, checks=(PASSED, replace(PASSED, points=0.0))),), "grader check 5"),
     ],
 )
@@ -216,6 +228,13 @@ def test_a_fresh_clone_says_where_to_begin(home: Path) -> None:
     assert "0 of 100 points" in told
     assert told.count("not started") == 7
     assert "jupyter lab notebooks/m1_profile_runs.ipynb" in told
+
+
+def test_a_check_in_the_notebook_is_told_as_one() -> None:
+    console = Console(record=True, width=80)
+    with console.capture() as said:
+        print_week(week(replace(ENTRY, by="notebook")), console, NOW)
+    assert "%check today 14:03" in said.get()
 
 
 def test_the_command_tells_of_checks_damage_and_a_misnamed_notebook(home: Path) -> None:

@@ -18,8 +18,17 @@ from hypothesis import strategies as st
 
 from grader.ask import Desk
 from grader.trouble import Trouble
-from grader.wire import MalformedError, UnsendableError, pack, unpack
-from milestones.spec import Call, Returns
+from grader.wire import (
+    MAX_DEPTH,
+    MalformedError,
+    UnsendableError,
+    as_sent,
+    pack,
+    strict_json,
+    unpack,
+)
+from milestones.compare import kind_of
+from milestones.spec import Call, Problem, Returns
 
 
 def through(value: Any, returns: Returns = "json") -> Any:
@@ -89,7 +98,7 @@ def _endless() -> Iterator[int]:
         {1, 2},
         "x" * 30_000,
         2**5_000,
-        {"a": [float("nan")]},
+        [float("nan")],
         {1: "a", "1": "b"},
         _endless(),
     ],
@@ -97,6 +106,86 @@ def _endless() -> Iterator[int]:
 def test_a_value_that_is_no_answer_is_refused(value: Any) -> None:
     with pytest.raises(UnsendableError):
         pack(value, "json")
+
+
+@pytest.mark.parametrize(
+    ("value", "what"),
+    [
+        (float("nan"), "nan"),
+        (float("-inf"), "-inf"),
+        (np.float32("inf"), "inf"),
+        (Decimal("NaN"), "nan"),
+        ([1, float("nan")], "nan at [1]"),
+        (1j, "a complex number"),
+        ({1, 2}, "a set"),
+        (pd.DataFrame({"a": [1]}), "a DataFrame"),
+        ("x" * 30_000, "a text of 30,000 characters"),
+        (2**5_000, "a whole number of 5,001 bits"),
+        ({1: "a", "1": "b"}, "a dict with the key '1' twice"),
+        (type("T" * 10_000, (), {})(), "a " + "T" * 98),
+    ],
+)
+def test_what_cannot_be_sent_is_a_problem_at_its_key_and_spoils_no_other(
+    value: Any, what: str
+) -> None:
+    found = through({"one": 1, "odd": value, "inner": [{"odd": value, "two": 2.5}]})
+    assert found == {"one": 1, "odd": Problem(what), "inner": [{"odd": Problem(what), "two": 2.5}]}
+    assert kind_of(found["odd"]) == what
+    form, data = pack({"odd": value}, "json")
+    assert unpack(form, data) == {"odd": Problem(what)}
+    strict_json(data)  # on its way it is JSON with no liberties
+    assert as_sent(found["odd"]) == json.loads(data)["odd"]
+
+
+def test_a_column_of_numbers_by_name_keeps_those_that_are_numbers() -> None:
+    assert through(pd.Series({"a": 1.0, "b": np.nan})) == {"a": 1.0, "b": Problem("nan")}
+
+
+def test_too_much_is_refused_as_a_whole_wherever_it_lies() -> None:
+    loop: dict[str, Any] = {"right": 1}
+    loop["loop"] = loop
+    with pytest.raises(UnsendableError, match="nested more than"):
+        pack(loop, "json")
+    with pytest.raises(UnsendableError, match="more than 200,000 values"):
+        pack({"a": 1, "many": [0] * 10**6}, "json")
+    with pytest.raises(UnsendableError, match="more than 200,000 values"):
+        pack({str(i): float("nan") for i in range(150_000)}, "json")
+
+
+def test_a_dict_that_looks_like_a_problem_is_the_dict_that_it_is() -> None:
+    for value in ({"\0": "nan"}, {"a": {"\0": "nan"}}, {"\0\0": {"\0": 1, "\0\0\0": 2, "": 3}}):
+        assert through(value) == value
+
+
+@pytest.mark.parametrize("depth", range(15, 23))
+def test_what_is_sent_is_read_however_deep_its_problem_lies(depth: int) -> None:
+    value: Any = float("nan")
+    for _ in range(depth):
+        value = {"a": value}
+    try:
+        packed = pack(value, "json")
+    except UnsendableError:
+        assert depth >= MAX_DEPTH
+        return
+    assert str(unpack(*packed)).count("Problem") == 1
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        rb'{"\u0000": "nan"}',
+        rb'[{"\u0000": "nan"}]',
+        rb'{"a": [{"\u0000": "nan"}]}',
+        rb'{"a": {"\u0000": "nan", "b": 1}}',
+        rb'{"a": {"\u0000": 1}}',
+        rb'{"a": {"\u0000": {"b": 1}}}',
+        b'{"a": {"\\u0000": "' + b"x" * 101 + b'"}}',
+    ],
+)
+def test_a_problem_where_no_honest_packing_puts_one_is_malformed(data: bytes) -> None:
+    strict_json(data)
+    with pytest.raises(MalformedError):
+        unpack("json", data)
 
 
 def test_a_list_that_holds_itself_is_refused() -> None:
@@ -194,6 +283,6 @@ def test_random_bytes_are_read_or_malformed_and_nothing_else(form: str, data: by
 
 def test_a_variable_that_cannot_be_sent_is_named_as_one() -> None:
     call = Call("understanding", "understanding", {}, variable=True)
-    found = Desk(None).ask({"understanding": {"gb": float("nan")}}, call)  # type: ignore[arg-type]
+    found = Desk(None).ask({"understanding": [float("nan")]}, call)  # type: ignore[arg-type]
     assert isinstance(found, Trouble)
-    assert found.detail.startswith("`understanding` is nan at ['gb']")
+    assert found.detail.startswith("`understanding` is nan at [0]")

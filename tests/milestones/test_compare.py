@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from milestones.compare import array_agrees, how_far, kind_of, named, numbers_agree, shown
-from milestones.spec import Answer, Call
+from milestones.spec import Answer, Call, Table
 
 CALL = Call("size/0", "size", {"n": 3})
 
@@ -97,3 +97,12 @@ def test_a_question_too_long_to_be_shown_is_told_by_its_name() -> None:
     long = Call("plain/7", "size", {"config": {f"key_{i}": i for i in range(20)}})
     assert named(long).endswith("..., ), question plain/7".replace(", )", ")"))
     assert named(CALL) == "size(n=3)"
+
+
+def test_a_call_says_where_its_tables_lie() -> None:
+    first, train = Table("questions/m0/first.csv"), Table("data/train.csv")
+    told = named(Call("size/0", "size", {"train": train, "test": first}))
+    where = "where train is data/train.csv and first is questions/m0/first.csv"
+    assert told == f"size(train=train, test=first), {where}"
+    some = named(Call("size/1", "size", {"runs": Table("questions/runs.csv", (3, 1))}))
+    assert "question size/1, where runs is questions/runs.csv" in some

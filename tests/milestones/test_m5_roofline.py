@@ -95,8 +95,8 @@ def answers_of(
     return Answers(by_id, second)
 
 
-def judged(split: Path, answers: Answers) -> dict[str, CheckReport]:
-    reports = judge(MILESTONE, answers, Files(split / "truth"), (), public=False)
+def judged(split: Path, answers: Answers, *, public: bool = False) -> dict[str, CheckReport]:
+    reports = judge(MILESTONE, answers, Files(split / "truth"), (), public=public)
     return {report.name: report for report in reports}
 
 
@@ -320,3 +320,47 @@ def test_no_altered_row_is_a_public_run() -> None:
     after = questions(public)
     assert len(after) == len(before)
     assert after.merge(doubled, on=asked).empty
+
+
+# ---------------------------------------------------------------- where a failing row is
+
+
+def spoilt(
+    split: Path, right: dict[str, np.ndarray], call_id: str, row: int, column: int
+) -> dict[str, CheckReport]:
+    """Judge right terms with one of them, of one call alone, a tenth too large."""
+    by_id = dict(answers_of(split, right, COEFFICIENTS).by_id)
+    value = by_id[call_id].value.copy()
+    value[row, column] *= 1.1
+    by_id[call_id] = Answer(by_id[call_id].call, value)
+    return judged(split, Answers(by_id), public=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "call_id", "column", "told"),
+    [
+        ("kv_term", "terms", 2, ("runs is questions/runs.csv, term 3, row 17",)),
+        ("altered_rows", "altered", 2, ("altered is questions/m5_roofline/altered.csv", "in row ")),
+        ("row_by_row", "apart/0", 1, ("question apart/0", "Term 2 of its row 17", "is row ")),
+    ],
+)
+def test_a_term_that_is_off_is_told_with_its_table_and_row(
+    split: Path,
+    right: dict[str, np.ndarray],
+    name: str,
+    call_id: str,
+    column: int,
+    told: tuple[str, ...],
+) -> None:
+    hint = spoilt(split, right, call_id, 17, column)[name].hint
+    assert all(part in hint for part in told), hint
+
+
+def test_two_runs_with_different_overheads_are_both_named(
+    split: Path, right: dict[str, np.ndarray], runs: pd.DataFrame
+) -> None:
+    twins = runs.duplicated(["n_layers", "batch_size"], keep=False).to_numpy()
+    row = int(np.argmax(twins))
+    hint = spoilt(split, right, "terms", row, 0)["overhead_term"].hint
+    assert f"ms in row {row}" in hint
+    assert "term 1" in hint

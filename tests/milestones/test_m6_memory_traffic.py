@@ -63,8 +63,8 @@ def answers_of(split: Path, predicted: np.ndarray, features: Any = None) -> dict
     return {c.id: Answer(c, value(c.function, c.args)) for c in MILESTONE.calls(questions)}
 
 
-def judged(split: Path, answers: Answers) -> dict[str, CheckReport]:
-    reports = judge(MILESTONE, answers, Files(split / "truth"), (), public=False)
+def judged(split: Path, answers: Answers, *, public: bool = False) -> dict[str, CheckReport]:
+    reports = judge(MILESTONE, answers, Files(split / "truth"), (), public=public)
     return {report.name: report for report in reports}
 
 
@@ -248,3 +248,36 @@ def test_a_prediction_one_tenth_off_earns_nothing_for_its_error(split: Path) -> 
     assert reports["step_error"].figure == pytest.approx(0.1)
     half = judged(split, Answers(answers_of(split, step * 1.07)))["step_error"]
     assert half.points == half.points_max / 2
+
+
+@pytest.mark.parametrize("order", [np.sort, lambda p: p[::-1]], ids=["sorted", "reversed"])
+def test_predictions_in_another_order_are_told_from_those_in_another_unit(
+    split: Path, near: np.ndarray, order: Any
+) -> None:
+    moved, seconds = (
+        judged(split, Answers(answers_of(split, value)))["usable_predictions"].hint
+        for value in (order(near), near / 1000)
+    )
+    assert "stands at another run" in moved
+    assert "a sort, a groupby, a merge" in moved
+    assert "unit" not in moved
+    assert "is their unit ms?" in seconds
+
+
+@pytest.mark.parametrize(
+    ("name", "topic", "told"),
+    [
+        ("row_by_row", "apart", ("question apart/", "runs is questions/runs.csv", "is row ")),
+        ("names_mean_nothing", "names/renamed", ("renamed.csv", "under its own names")),
+    ],
+)
+def test_a_prediction_that_changes_is_told_with_its_table_and_row(
+    split: Path, near: np.ndarray, name: str, topic: str, told: tuple[str, ...]
+) -> None:
+    answers = answers_of(split, near)
+    for call_id, answer in answers.items():
+        if call_id.startswith(topic):
+            answers[call_id] = Answer(answer.call, answer.value * 1.1)
+    hint = judged(split, Answers(answers), public=True)[name].hint
+    assert all(part in hint for part in told), hint
+    assert "its row 0" in hint

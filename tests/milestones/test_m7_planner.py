@@ -19,7 +19,7 @@ from grader.report import CheckReport, Outcome
 from milestones.m7_planner import MILESTONE as WHOLE_MILESTONE
 from milestones.m7_planner.calls import CASES
 from milestones.m7_planner.checks import written_plan
-from milestones.m7_planner.fate import REFUSED_COST, Fate, fates
+from milestones.m7_planner.fate import REFUSED_COST, Fate, fates, read_truth
 from milestones.m7_planner.plans import KEYS, Plan, demand
 from milestones.spec import Answer, Answers, Call, Files, Problem
 from solutions.exam import (
@@ -66,6 +66,31 @@ def solved(split: Path) -> Answers:
 def judged(split: Path, answers: Answers) -> dict[str, CheckReport]:
     reports = judge(MILESTONE, answers, Files(split / "truth"), (), public=True)
     return {report.name: report for report in reports}
+
+
+def test_the_fates_of_all_plans_are_worked_out_once_in_a_judging(
+    split: Path, solved: Answers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    n_reads = 0
+
+    def counted(*given: Any) -> Any:
+        nonlocal n_reads
+        n_reads += 1
+        return read_truth(*given)
+
+    monkeypatch.setattr("milestones.m7_planner.fate.read_truth", counted)
+    judged(split, solved)
+    assert n_reads == 2  # of the workloads, and of the four cases
+    truth = Files(split / "truth")
+    right, none = fates(solved, truth), fates(refusing(solved), truth)
+    told = ["refusal" in {fate.broken for fate in found} for found in (right, none)]
+    assert told == [False, True]  # other answers have other fates
+
+
+def refusing(solved: Answers) -> Answers:
+    """Return None with a reason in place of every plan."""
+    refusal = {"gpu": None, "reason": "too dear"}
+    return edited(solved, lambda answer: replace(answer, value=refusal))
 
 
 def edited(solved: Answers, edit: Callable[[Answer], Answer]) -> Answers:
@@ -695,3 +720,17 @@ def test_the_plan_for_the_case_holds_with_room(solved: Answers) -> None:
 def test_a_plan_needs_only_json(solved: Answers) -> None:
     for answer in solved.under("plan"):
         json.dumps(answer.value, allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ([{"gpu": "H200"}], "It is a list or a tuple of 1; expected a dict; a comma behind a dict"),
+        ([1, 2], "It is a list or a tuple of 2; expected a dict."),
+    ],
+)
+def test_a_tuple_is_not_called_a_list_alone(
+    split: Path, solved: Answers, value: Any, told: str
+) -> None:
+    changed = edited(solved, lambda answer: replace(answer, value=value))
+    assert told in judged(split, changed)["well_formed"].hint
