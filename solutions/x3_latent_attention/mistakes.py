@@ -130,8 +130,7 @@ MISTAKES = (
             Edit(
                 ROPE,
                 "np.concatenate([a * cos - b * sin, a * sin + b * cos], axis=-1)",
-                "np.stack([a * cos - b * sin, a * sin + b * cos], axis=-1)"
-                ".reshape(x.shape)",
+                "np.stack([a * cos - b * sin, a * sin + b * cos], axis=-1).reshape(x.shape)",
             ),
         ),
         caught_by="rope_turns",
