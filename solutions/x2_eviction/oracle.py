@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from milestones.x2_eviction.calls import DECODED
+from milestones.x2_eviction.calls import ATTEND, DECODED
 from solutions.draft import Draft, Source
 from solutions.x2_eviction.evicting import LM, N_SINKS, Decoded, attention, decoded
 
@@ -61,7 +61,10 @@ def draw(source: Source) -> Draft:
         {
             "recent.npz": {f"recent/{i}": _recent(**case) for i, case in enumerate(recent)},
             "attend.npz": {
-                f"attend/{name}": attention(**step, **questions["attend"][name])
+                f"attend/{name}": attention(
+                    *(step[array] for array in ATTEND),
+                    within_cache=questions["attend"][name]["within_cache"],
+                )
                 for name, step in steps.items()
             },
             "received.npz": {
@@ -212,7 +215,8 @@ def _model(rng: np.random.Generator, n_layers: int, n_kv_heads: int, group: int)
     inner, vocab = int(rng.integers(8, 13)), int(rng.integers(7, 9))
 
     def weight(fan_in: int, fan_out: int, scale: float = 1.0) -> np.ndarray:
-        return np.round(rng.normal(size=(fan_in, fan_out)) * scale * fan_in**-0.5, DECIMALS)
+        drawn = rng.normal(size=(fan_in, fan_out)) * scale * fan_in**-0.5
+        return np.asarray(np.round(drawn, DECIMALS))
 
     n_query, n_kv = n_kv_heads * group * head_dim, n_kv_heads * head_dim
     return {
