@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from milestones.x2_eviction.calls import ATTEND, DECODED
+from milestones.x2_eviction.calls import DECODED
 from solutions.draft import Draft, Source
 from solutions.x2_eviction.evicting import LM, N_SINKS, Decoded, attention, decoded
 
@@ -61,10 +61,7 @@ def draw(source: Source) -> Draft:
         {
             "recent.npz": {f"recent/{i}": _recent(**case) for i, case in enumerate(recent)},
             "attend.npz": {
-                f"attend/{name}": attention(
-                    *(step[array] for array in ATTEND),
-                    within_cache=questions["attend"][name]["within_cache"],
-                )
+                f"attend/{name}": _attended(step, questions["attend"][name]["within_cache"])
                 for name, step in steps.items()
             },
             "received.npz": {
@@ -204,6 +201,10 @@ def _steps(rng: np.random.Generator) -> dict[str, dict[str, np.ndarray]]:
         found[f"{name}/in_the_text"] = step
         found[f"{name}/in_the_cache"] = step
     return found
+
+
+def _attended(step: dict[str, np.ndarray], within_cache: bool) -> np.ndarray:
+    return attention(step["q"], step["keys"], step["values"], step["positions"], within_cache)
 
 
 # ---------------------------------------------------------------- models
