@@ -68,8 +68,9 @@ def rotate(x: np.ndarray, positions: np.ndarray, base: float = 10_000.0) -> np.n
 
 def softmax(scores: np.ndarray) -> np.ndarray:
     """Return the softmax over the last axis; a score may be -inf."""
-    odds = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    return odds / odds.sum(axis=-1, keepdims=True)
+    shifted = scores - np.max(scores, axis=-1, keepdims=True)
+    exponentials = np.exp(shifted)
+    return exponentials / np.sum(exponentials, axis=-1, keepdims=True)
 
 
 def logits_of(
@@ -234,10 +235,9 @@ def turns(half: int, kind: str) -> np.ndarray:
 
 def turn(x: np.ndarray, positions: np.ndarray) -> np.ndarray:
     """Turn vectors x, (..., head_dim), to their positions, an array that fits (...)."""
-    half = x.shape[-1] // 2
-    cos, sin = turns(half, x.dtype.str)[:, np.asarray(positions, dtype=int)]
-    first, second = x[..., :half], x[..., half:]
-    return np.concatenate((first * cos - second * sin, second * cos + first * sin), axis=-1)
+    a, b = np.split(x, 2, axis=-1)
+    cos, sin = turns(a.shape[-1], x.dtype.str)[:, np.asarray(positions, dtype=int)]
+    return np.concatenate((a * cos - b * sin, b * cos + a * sin), axis=-1)
 
 
 # %% tags=["exercise"]
@@ -405,7 +405,7 @@ def project(lm: dict, layer: dict, x: np.ndarray) -> tuple[np.ndarray, np.ndarra
 
 def finish(layer: dict, x: np.ndarray, mixed: np.ndarray) -> np.ndarray:
     """Return the token's vector after the layer, given what its query heads mixed."""
-    x = x + mixed.reshape(-1) @ layer["w_o"]
+    x = x + np.ravel(mixed) @ layer["w_o"]
     y = norm(x)
     gate = y @ layer["w_gate"]
     return x + (gate / (1 + np.exp(-gate)) * (y @ layer["w_up"])) @ layer["w_down"]
