@@ -19,6 +19,7 @@ import functools
 import json
 import math
 from collections.abc import Callable
+from contextlib import contextmanager
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -587,8 +588,9 @@ for number in range(N_TEXTS):
 fig, (left, right) = plt.subplots(1, 2, figsize=(10, 4))
 for head in range(LM["n_heads"]):
     left.bar(np.arange(4) + 0.2 * head - 0.3, 100 * share[:, head], 0.18, color=f"C{head}")
-left.axhline(100 * np.mean(1 / np.arange(257, 513)), color="black", ls=":", lw=1)
-left.text(3.45, 0.5, "if all entries got the same", ha="right", fontsize=8)
+even = 100 * np.mean(1 / np.arange(257, 513))
+left.axhline(even, color="black", ls=":", lw=1, label="if all entries got the same")
+left.legend(loc="upper right")
 left.set(xlabel="layer (one bar a query head)", ylabel="attention on the first token (%)")
 left.set(xticks=range(4), ylim=(0, None), title="Queries 256 to 511")
 for i in range(LM["n_layers"]):
@@ -745,14 +747,24 @@ for name in ("window", "1 sink", "sinks"):
 # token never goes. If this is as good as *heavy*, all that the heavy hitters' scores have found is the
 # sink. *4 sinks, in the text*: the positions that StreamingLLM gave up.
 
+
 # %%
-REAL_ATTEND = attend
+@contextmanager
+def attending(other):
+    """Let `decode` attend by `other`, which is given `attend` first; put it back in any case."""
+    global attend
+    real = attend
+    attend = functools.partial(other, real)
+    try:
+        yield
+    finally:
+        attend = real
 
 
-def with_empty_sink(q, keys, values, positions, within_cache):
+def with_empty_sink(real, q, keys, values, positions, within_cache):
     """Attend as ever, but with a value of zero for the first token."""
     values = np.where((positions == 0)[..., None], np.float32(0), values)
-    return REAL_ATTEND(q, keys, values, positions, within_cache)
+    return real(q, keys, values, positions, within_cache)
 
 
 def first_kept(scores, room):
@@ -765,9 +777,8 @@ def first_kept(scores, room):
 POLICIES["random, first token kept"] = first_kept
 COST["random, first token kept"] = cost_of("random, first token kept")
 COST["4 sinks, in the text"] = cost_of("sinks", within_cache=False)
-attend = with_empty_sink
-COST["1 sink, its value zero"] = cost_of("1 sink", within_cache=True)
-attend = REAL_ATTEND
+with attending(with_empty_sink):
+    COST["1 sink, its value zero"] = cost_of("1 sink", within_cache=True)
 
 COST["full cache"] = np.zeros_like(COST["window"])
 ORDER = ["1 sink, its value zero", "1 sink", "4 sinks, in the text", "sinks"]
@@ -808,17 +819,15 @@ for name, (mean, error) in gains.items():
 # %%
 def where_attention_lies(policy, within_cache):
     """Return the shares of attention on the oldest entry, the newest four and the rest, by layer."""
-    global attend
     seen = []
 
-    def watched(*arguments):
-        mixed, weights = REAL_ATTEND(*arguments)
+    def watched(real, *arguments, **named):
+        mixed, weights = real(*arguments, **named)
         seen.append((weights[:, 0].mean(), weights[:, -4:].sum(axis=1).mean()))
         return mixed, weights
 
-    attend = watched
-    decode(LM, text(0)[:384], BUDGET, policy, within_cache)
-    attend = REAL_ATTEND
+    with attending(watched):
+        decode(LM, text(0)[:384], BUDGET, policy, within_cache)
     by_layer = np.array(seen).reshape(384, LM["n_layers"], 2)[256:].mean(axis=0)
     return np.column_stack((by_layer, 1 - by_layer.sum(axis=1)))
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+import functools
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +18,7 @@ from milestones.m4_cache_equivalence.depart import ATOL, RTOL
 from milestones.spec import Answer, Answers, Call, Check, Files, Tree
 from milestones.x2_eviction import MILESTONE as WHOLE_MILESTONE
 from solutions.draft import Draft, Source, write_content
+from solutions.lesson import read_lesson
 from solutions.small_lm.inference import logits_of, norm, rotate, softmax
 from solutions.understanding import draw_understanding
 from solutions.x2_eviction.drawn import draw as draw_closing
@@ -375,3 +379,40 @@ def test_arrays_reach_the_student_as_arrays_and_tokens_as_ints(split: Path) -> N
             assert isinstance(call.args["lm"], Tree)
         if call.function == "attend":
             assert {type(call.args[name]) for name in ("q", "keys", "positions")} == {Tree}
+
+
+# ---------------------------------------------------------------- the notebook's own cells
+
+
+def plain_cells() -> list[ast.Module]:
+    return [ast.parse(cell.source) for cell in read_lesson(SLUG) if cell.kind == "code"]
+
+
+def test_no_cell_that_measures_binds_what_a_student_writes() -> None:
+    written = set(WHOLE_MILESTONE.functions)
+    for cell in plain_cells():
+        for node in cell.body:
+            bound = [n.id for n in ast.walk(node) if isinstance(n, ast.Name)
+                     and isinstance(n.ctx, ast.Store)]  # fmt: skip
+            inside = isinstance(node, ast.FunctionDef) and node.name == "attending"
+            assert inside or not written.intersection(bound)
+
+
+def test_attention_that_is_watched_is_put_back_when_a_cell_fails() -> None:
+    cells = (node for cell in plain_cells() for node in cell.body)
+    one = next(n for n in cells if isinstance(n, ast.FunctionDef) and n.name == "attending")
+
+    def attend(*given: float) -> float:
+        return sum(given)
+
+    names: dict[str, Any] = {
+        "attend": attend,
+        "functools": functools,
+        "contextmanager": contextmanager,
+    }
+    exec(compile(ast.Module([one], []), "<attending>", "exec"), names)
+    with names["attending"](lambda real, *given: 2 * real(*given)):
+        assert names["attend"](1, 2) == 6
+    with pytest.raises(ZeroDivisionError), names["attending"](lambda real: real()):
+        raise ZeroDivisionError
+    assert names["attend"] is attend
