@@ -34,14 +34,12 @@ SHOWN = 12  # entries of a kept set that a person still reads
 
 
 def beside(topic: str) -> Compare:
-    """Put the arrays of a topic beside the right ones."""
+    """Put the arrays of a topic beside the right ones; nothing where an answer is no such array."""
 
     def compare(answers: Answers, truth: Files, _read_table: ReadTable) -> list[Compared]:
-        right = _truth(truth, topic)
         return [
-            Compared(np.atleast_2d(value), np.atleast_2d(right[answer.call.id]))
-            for answer in answers.under(topic)
-            if (value := np.asarray(answer.value)).ndim in (1, 2)
+            Compared(np.atleast_2d(value), np.atleast_2d(right))
+            for value, right in _pairs(answers, truth, topic)
         ]
 
     return compare
@@ -51,17 +49,22 @@ def flat_beside(topic: str) -> Compare:
     """Put the numbers of a topic's arrays beside the right ones, as one column."""
 
     def compare(answers: Answers, truth: Files, _read_table: ReadTable) -> list[Compared]:
-        right = _truth(truth, topic)
-        pairs = [
-            (np.ravel(answer.value), right[answer.call.id].ravel())
-            for answer in answers.under(topic)
-        ]
-        if any(value.shape != wanted.shape for value, wanted in pairs):
+        pairs = _pairs(answers, truth, topic)
+        if not pairs or any(value.shape != right.shape for value, right in pairs):
             return []
-        values, wanted = (np.concatenate(column) for column in zip(*pairs, strict=True))
+        flat = [(value.ravel(), right.ravel()) for value, right in pairs]
+        values, wanted = (np.concatenate(column) for column in zip(*flat, strict=True))
         return [Compared(values, wanted, numbers="numbers")]
 
     return compare
+
+
+def _pairs(answers: Answers, truth: Files, topic: str) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return the answers of a topic and the right ones, if all are arrays of as many axes."""
+    right = _truth(truth, topic)
+    pairs = [(answer.value, right[answer.call.id]) for answer in answers.under(topic)]
+    fit = all(isinstance(value, np.ndarray) and value.ndim == one.ndim for value, one in pairs)
+    return pairs if fit else []
 
 
 @check(
