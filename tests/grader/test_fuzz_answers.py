@@ -38,6 +38,7 @@ CASES = {
     "m5_roofline": 50,
     "m6_memory_traffic": 60,
     "m7_planner": 25,
+    "x2_eviction": 50,
     "x4_ceiling": 50,
 }  # the dear ones; else 100
 
@@ -469,6 +470,20 @@ def arrays_within(slug: str, topic: str, within: float) -> Callable[[Answers, bo
     return deserves
 
 
+def evicted_stays_gone(answers: Answers, _half: bool) -> bool:
+    value = {a.call.id.partition("/")[2]: np.asarray(a.value) for a in answers.under("gone")}
+    if not all(v.ndim == 2 and v.size and np.isfinite(v).all() for v in value.values()):
+        return False
+    moved = {
+        name: float(np.abs(v[-1] - value[f"{name.partition('/')[0]}/base"][-1]).max())
+        for name, v in value.items()
+    }
+    gone = [m for name, m in moved.items() if "evicted" in name]
+    largest = max(float(np.abs(v).max()) for v in value.values())
+    kept = [m for name, m in moved.items() if "kept" in name]
+    return max(gone) <= 2e-9 * max(largest, 1.0) and min(kept) > 1e-6
+
+
 def first_ceiling_right(answers: Answers, _half: bool) -> bool:
     right = right_answers("x4_ceiling")
     return all(
@@ -496,6 +511,7 @@ DESERVED = {
     ("m6_memory_traffic", "names_mean_nothing"): names_change_nothing,
     ("m6_memory_traffic", "step_error"): mape_within("m6_memory_traffic", 0.062),
     ("m6_memory_traffic", "throughput_r2"): r2_reaches("m6_memory_traffic", 0.97),
+    ("x2_eviction", "evicted_is_gone"): evicted_stays_gone,
     ("x4_ceiling", "first_ceiling_named"): first_ceiling_right,
     ("x4_ceiling", "cache_measured"): arrays_within("x4_ceiling", "cache", 5.01e-3),
 }

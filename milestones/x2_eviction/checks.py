@@ -1,0 +1,314 @@
+"""The checks of lab 2: what is kept, what attention sees, and what is gone for good.
+
+The bound on logits is that of milestone 4 (`depart`): float64 sums of fewer than 100 terms of order
+1 through at most 2 layers differ by 1e-15 to 1e-12 between two right programs, and scores that
+decide an eviction lie further apart than 1e-6, while a wrong entry moves a logit by far more.
+"""
+
+import numpy as np
+
+from milestones.compare import (
+    array_agrees,
+    first_failure,
+    kind_of,
+    right_array,
+)
+from milestones.compared import Compared
+from milestones.m4_cache_equivalence.depart import ATOL, RTOL, Sequenced, same
+from milestones.spec import (
+    Answer,
+    Answers,
+    Compare,
+    Files,
+    ReadTable,
+    Verdict,
+    check,
+    failed,
+    passed,
+)
+from milestones.understanding import understanding_checks
+
+SLUG = "x2_eviction"
+MOVED = 1e-6  # a kept token moves a logit by far more (the draw sees to 1e-3), rounding by less
+SHOWN = 12  # entries of a kept set that a person still reads
+
+
+def beside(topic: str) -> Compare:
+    """Put the arrays of a topic beside the right ones; nothing where an answer is no such array."""
+
+    def compare(answers: Answers, truth: Files, _read_table: ReadTable) -> list[Compared]:
+        return [
+            Compared(np.atleast_2d(value), np.atleast_2d(right))
+            for value, right in _pairs(answers, truth, topic)
+        ]
+
+    return compare
+
+
+def flat_beside(topic: str) -> Compare:
+    """Put the numbers of a topic's arrays beside the right ones, as one column."""
+
+    def compare(answers: Answers, truth: Files, _read_table: ReadTable) -> list[Compared]:
+        pairs = _pairs(answers, truth, topic)
+        if not pairs or any(value.shape != right.shape for value, right in pairs):
+            return []
+        flat = [(value.ravel(), right.ravel()) for value, right in pairs]
+        values, wanted = (np.concatenate(column) for column in zip(*flat, strict=True))
+        return [Compared(values, wanted, numbers="numbers")]
+
+    return compare
+
+
+def _pairs(answers: Answers, truth: Files, topic: str) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return the answers of a topic and the right ones, if all are arrays of as many axes."""
+    right = _truth(truth, topic)
+    pairs = [(answer.value, right[answer.call.id]) for answer in answers.under(topic)]
+    fit = all(isinstance(value, np.ndarray) and value.ndim == one.ndim for value, one in pairs)
+    return pairs if fit else []
+
+
+@check(
+    points=0.5,
+    topics=["recent"],
+    bonus=True,
+    compare=beside("recent"),
+    think="Of 10 entries with room for 6 and 2 sinks: 0 and 1, then the last four. What is left "
+    "for the newest when the sinks have taken theirs?",
+)
+def first_and_last_kept(answers: Answers, truth: Files) -> Verdict:
+    """The entries kept are the first ones and the newest, as many as there is room for."""
+    return _kept(answers, truth, "recent")
+
+
+@check(
+    points=0.75,
+    topics=["attend"],
+    bonus=True,
+    compare=flat_beside("attend"),
+    think="Write down the position of the query and of each key: in the text those they came with, "
+    "in the cache 0, 1, 2 and so on, the query standing last.",
+)
+def keys_turned_to_their_place(answers: Answers, truth: Files) -> Verdict:
+    """A query attends to keys turned to their place in the text, or in the cache, as it is told."""
+    expected = _truth(truth, "attend")
+    return first_failure(
+        _numbers(answer, expected[answer.call.id], "(query heads, head_dim)")
+        for answer in answers.under("attend")
+    )
+
+
+@check(
+    points=0.5,
+    topics=["received"],
+    bonus=True,
+    compare=flat_beside("received"),
+    think="One entry of a KV head is read by a whole group of query heads: which rows are they?",
+)
+def attention_added_up(answers: Answers, truth: Files) -> Verdict:
+    """What an entry received is the sum over the query heads that read its KV head."""
+    expected = _truth(truth, "received")
+    return first_failure(
+        _numbers(answer, expected[answer.call.id], "(KV heads, entries)")
+        for answer in answers.under("received")
+    )
+
+
+@check(
+    points=0.75,
+    topics=["heavy"],
+    bonus=True,
+    compare=beside("heavy"),
+    think="Set the newest aside first, room - room // 2 of them. Which of the others have the "
+    "highest scores, in each head for itself? List them in the order of the text.",
+)
+def heavy_hitters_kept(answers: Answers, truth: Files) -> Verdict:
+    """Each KV head keeps the newest entries and, of the others, those that got most attention."""
+    return _kept(answers, truth, "heavy")
+
+
+@check(
+    points=0.5,
+    topics=["whole"],
+    bonus=True,
+    compare=beside("whole"),
+    think="Nothing is evicted here: is each token's entry in the cache when its own query attends, "
+    "and is the cache filled to the last of its entries before any has to go?",
+)
+def room_for_all(answers: Answers, truth: Files) -> Verdict:
+    """With room for every token, each policy gives the logits of a cache that forgets nothing."""
+    return _logits(answers, truth, "whole")
+
+
+@check(
+    points=0.5,
+    topics=["streamed"],
+    bonus=True,
+    compare=beside("streamed"),
+    think="How many entries may attention see, the newest among them? So how many may stay when a "
+    "token comes into a full cache? And which position does an entry remember?",
+)
+def streams_decoded(answers: Answers, truth: Files) -> Verdict:
+    """Decoded through a window, with and without sinks, each token's logits are right."""
+    return _logits(answers, truth, "streamed")
+
+
+@check(
+    points=0.5,
+    topics=["hitters"],
+    bonus=True,
+    compare=beside("hitters"),
+    think="An entry's score is all the attention it got while it was in the cache: it is added to "
+    "at every step, and goes where its entry goes.",
+)
+def heavy_hitters_decoded(answers: Answers, truth: Files) -> Verdict:
+    """Decoded with the entries that got most attention, each token's logits are right."""
+    return _logits(answers, truth, "hitters")
+
+
+@check(
+    points=0.25,
+    topics=["gone"],
+    bonus=True,
+    think="Count the entries that the last query sees. Nothing of an evicted one may be left, and "
+    "nothing of a kept one may be lost.",
+)
+def evicted_is_gone(answers: Answers, truth: Files) -> Verdict:  # noqa: ARG001 - by behaviour alone
+    """An evicted token no longer changes the logits; one that is still in the cache does."""
+    asked = {answer.call.id.partition("/")[2]: answer for answer in answers.under("gone")}
+    for answer in asked.values():
+        n_tokens = len(answer.call.args["tokens"])
+        formed = _formed(answer, (n_tokens, None), "(number of tokens, vocabulary)")
+        if not formed.passed:
+            return formed
+    for name, answer in asked.items():
+        base = asked[f"{name.partition('/')[0]}/base"]
+        if answer.value.shape != base.value.shape:
+            return failed(
+                f"Arrays of shape {base.value.shape} and {answer.value.shape}.",
+                remark="two sequences of one length have logits of different shapes",
+                asked=str(answer.call),
+            )
+        one, other = base.value[-1], answer.value[-1]
+        if "evicted" in name and not same(other, one):
+            return failed(
+                f"The last logits move by up to {np.abs(other - one).max():.3g} when a token is "
+                "changed that no entry in the cache can know of.",
+                remark="the last logits change with a token that was evicted",
+                asked=str(answer.call),
+            )
+        if "kept" in name and not np.abs(other - one).max() > MOVED:
+            return failed(
+                "The last logits stay as they are when a token is changed that is in the cache.",
+                remark="the last logits do not change with a token that is in the cache",
+                asked=str(answer.call),
+            )
+    return passed()
+
+
+# ---------------------------------------------------------------- comparing
+
+
+def _truth(truth: Files, topic: str) -> dict[str, np.ndarray]:
+    """Return the right arrays of one topic, by call id."""
+    return truth.arrays(f"{SLUG}/{topic}.npz")
+
+
+def _formed(answer: Answer, shape: tuple[int | None, ...], form: str) -> Verdict:
+    """Tell whether an answer is an array of that shape, None being any size, of finite numbers."""
+    value, name = answer.value, f"`{answer.call.function}`"
+    if not isinstance(value, np.ndarray):
+        return failed(
+            f"{kind_of(value)}; an array was expected.".capitalize(),
+            remark=f"{name} returns something other than an array",
+            asked=str(answer.call),
+        )
+    fits = value.ndim == len(shape) and all(
+        wanted in (None, size) for size, wanted in zip(value.shape, shape, strict=True)
+    )
+    if not fits or value.size == 0:
+        told = ", ".join("any" if size is None else str(size) for size in shape)
+        return failed(
+            f"An array of shape {value.shape}; ({told}) was expected.",
+            remark=f"{name} returns another shape than {form}",
+            asked=str(answer.call),
+        )
+    lost = int((~np.isfinite(value)).sum())
+    if lost:
+        return failed(
+            f"NaN or infinity in {lost:,} of {value.size:,} numbers.",
+            remark=f"{name} returned numbers that are NaN or infinite",
+            asked=str(answer.call),
+        )
+    return passed()
+
+
+def _numbers(answer: Answer, expected: np.ndarray, form: str) -> Verdict:
+    formed = _formed(answer, right_array(expected, expected.shape).shape, form)
+    return formed if not formed.passed else array_agrees(answer, expected, RTOL, absolute=ATOL)
+
+
+def _kept(answers: Answers, truth: Files, topic: str) -> Verdict:
+    """Compare which entries are kept, told by their places in the cache."""
+    expected = _truth(truth, topic)
+    for answer in answers.under(topic):
+        right = right_array(expected[answer.call.id], expected[answer.call.id].shape)
+        form = "(room,)" if right.ndim == 1 else "(KV heads, room)"
+        formed = _formed(answer, right.shape, f"{form}, or of all entries where all fit")
+        if not formed.passed:
+            return formed
+        value = answer.value
+        if (value == right).all():
+            continue
+        if (np.sort(value, axis=-1) == right).all():
+            return failed(
+                "The right entries, in another order.",
+                remark="kept entries are not in the order of the text, the oldest first",
+                asked=str(answer.call),
+            )
+        rows = np.atleast_2d(value), np.atleast_2d(right)
+        head = int(np.flatnonzero((rows[0] != rows[1]).any(axis=1))[0])
+        whose = f"KV head {head} keeps" if right.ndim == 2 else "Keeps"
+        return failed(
+            f"{whose} {_listed(rows[0][head])}; {_listed(rows[1][head])} was expected.",
+            remark="other entries are kept than should be",
+            asked=str(answer.call),
+        )
+    return passed()
+
+
+def _listed(entries: np.ndarray) -> str:
+    told = ", ".join(f"{entry:g}" for entry in entries[:SHOWN])
+    return told if len(entries) <= SHOWN else f"{told} and {len(entries) - SHOWN} more"
+
+
+def _logits(answers: Answers, truth: Files, topic: str) -> Verdict:
+    """Compare the logits of sequences; say where the first wrong ones depart."""
+    expected = _truth(truth, topic)
+    for answer in answers.under(topic):
+        right = expected[answer.call.id]
+        right_array(right, (len(answer.call.args["tokens"]), *right.shape[1:]))
+        formed = _formed(answer, right.shape, "(number of tokens, vocabulary)")
+        if not formed.passed:
+            return formed
+        found = Sequenced(tuple(answer.value), tuple(right), "token")
+        if found.departs is not None:
+            full = found.departs >= answer.call.args["budget"]
+            return failed(
+                found.told(),
+                remark=f"logits are off {'once the cache is full' if full else 'from early on'}",
+                asked=str(answer.call),
+            )
+    return passed()
+
+
+CHECKS = (
+    first_and_last_kept,
+    keys_turned_to_their_place,
+    attention_added_up,
+    heavy_hitters_kept,
+    room_for_all,
+    streams_decoded,
+    heavy_hitters_decoded,
+    evicted_is_gone,
+    *understanding_checks(SLUG, bonus=True),
+)
