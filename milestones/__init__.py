@@ -20,7 +20,7 @@ SLUGS = (
     "m6_memory_traffic",
     "m7_planner",
 )
-BONUS_SLUGS: tuple[str, ...] = ()
+BONUS_SLUGS: tuple[str, ...] = ("x1_quantized_cache",)
 """Labs beyond the seven, whose points are all bonus; they are asked for by name."""
 
 
