@@ -31,12 +31,9 @@ def calls(questions: Files) -> list[Call]:
         for topic in ("rounded", "edges")
         for kind in asked["codes"]
     ]
-    for topic, function, returns in (
-        ("groups", "through_groups", "array"),
-        ("profiles", "profile", "array"),
-    ):
+    for topic, function in (("groups", "through_groups"), ("profiles", "profile")):
         found += [
-            Call(f"{topic}/{name}", function, _with_x(topic, name, args), returns)
+            Call(f"{topic}/{name}", function, _with_x(topic, name, args), "array")
             for name, args in asked[topic].items()
         ]
     found += [

@@ -197,10 +197,12 @@ def bits_of(n_tokens: int, n_heads: int, size: int, scheme: Scheme) -> int:
         return 8 * numbers
     if scheme["format"] == "16 bits":
         return 16 * numbers
+    bits: int = scheme["bits"]
     if scheme["format"] == "int":
         sharers = {"tensor": numbers, "token": size, "channel": n_tokens}[scheme["share"]]
-        return scheme["bits"] * numbers + 16 * (numbers // sharers)
+        return bits * numbers + 16 * (numbers // sharers)
     length = n_tokens if scheme["along"] == "tokens" else size
-    waiting = numbers // length * (length % scheme["group"])
+    group: int = scheme["group"]
+    waiting = numbers // length * (length % group)
     grouped = numbers - waiting
-    return scheme["bits"] * grouped + 2 * 16 * (grouped // scheme["group"]) + 16 * waiting
+    return bits * grouped + 2 * 16 * (grouped // group) + 16 * waiting

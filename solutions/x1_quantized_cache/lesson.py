@@ -330,12 +330,14 @@ def to_fp8(x: np.ndarray, kind: str) -> np.ndarray:
         A uint8 array of the shape of x. A NaN gets any code that stands for NaN.
     """
     rest_bits, bias, largest = FP8[kind]
-    size = np.minimum(np.abs(np.asarray(x, dtype=np.float64)), largest)
+    x = np.asarray(x, dtype=np.float64)
+    lost = np.isnan(x)
+    size = np.minimum(np.abs(np.where(lost, 0, x)), largest)
     least = 1 - bias  # the exponent of the smallest normal number, and of all below it
     exponent = np.frexp(np.maximum(size, 2.0**least))[1] - 1
     steps = np.rint(np.ldexp(size, rest_bits - exponent))
     codes = (exponent - least) * 2**rest_bits + steps
-    codes = np.where(np.isnan(size), 127, codes) + 128 * np.signbit(x)
+    codes = np.where(lost, 127, codes) + 128 * np.signbit(x)
     return codes.astype(np.uint8)
 
 
@@ -379,7 +381,7 @@ plt.show()
 
 # %% [markdown]
 # INT8 is better near its largest number and worse far below it; the lines cross where a number is
-# some twentieth of the largest. Which format wins depends on how unequal the numbers are that share a
+# a tenth to a twentieth of the largest. Which format wins depends on how unequal the numbers are that share a
 # scale. FP8 needs no scale at all if the numbers fit: servers use it with a scale of 1 unless told
 # otherwise (vLLM's documentation, "Quantized KV Cache"), and so does this lab.
 #
@@ -404,21 +406,21 @@ for row, name in zip(axes, ("keys", "values"), strict=True):
             np.arange(64), largest, width=1.0, color="tab:blue" if name == "keys" else "tab:green"
         )
         ax.axhline(np.median(largest), color="black", lw=1)
-        ax.set_title(
-            f"{name}, layer {layer}: {largest.max() / np.median(largest):.1f} times the median"
-        )
+        ax.set_title(f"{name}, layer {layer}: {largest.max() / np.median(largest):.1f}")
 for ax in axes[1]:
     ax.set_xlabel("channel (two heads of 32)")
 for ax in axes[:, 0]:
     ax.set_ylabel("largest in 512 tokens")
+fig.suptitle("Largest magnitude of each channel, in the titles the largest over the median (line)")
 fig.tight_layout()
 plt.show()
 
 # %% [markdown]
-# There are none to speak of: the largest channel is two or three times the median, where large models
-# show ten times and more. That is a finding too. But a second property of channels is here, and it
-# has the same consequence: a channel may lie **away from zero**. How much of the power of a channel (its
-# mean square) is the square of its mean, and what does RoPE do to it?
+# The largest key channel is a few times the median, and that of values less than twice or so: a weak
+# form, at most, of what is reported of large models. That is a finding too. But a second property of
+# channels is here, with the same consequence: a channel may lie **away from zero**. How much of the
+# power of a tensor (its mean square) lies in the squares of its channels' means, and what does RoPE do
+# to it?
 #
 # RoPE turns the pair of channels $(i, i + 16)$ of a key by $\theta_i = 10000^{-i/16}$ radians per
 # position. A constant offset of a pair then goes round in circles. Averaged over $n$ positions, what is
@@ -469,10 +471,10 @@ ax.legend()
 plt.show()
 
 # %% [markdown]
-# Keys have offsets and RoPE blurs them, in the slow pairs least. (KVQuant quantizes keys *before* RoPE
-# for this reason. In large models, too, much of what looks like outliers of keys is such offsets, in pairs
-# that make only part of a turn over the context: Jonasson 2025, arXiv:2503.01832.) Values have smaller ones. A symmetric scale wastes
-# codes on a channel that lies on one side of zero. So give each group a zero point of its own.
+# Most of the keys' power is offsets, before RoPE; RoPE blurs them, in the slow pairs least. (KVQuant
+# quantizes keys *before* RoPE for this reason. In large models, too, much of what passes for outliers of
+# keys is offsets of slow pairs: Jonasson 2025, arXiv:2503.01832.) Values have smaller ones. A symmetric
+# scale wastes codes on a channel that lies on one side of zero. So give each group a zero point.
 #
 # ## Groups with a zero point
 #
@@ -603,10 +605,10 @@ fig.tight_layout()
 plt.show()
 
 # %% [markdown]
-# For keys this agrees with KIVI, though for the milder of its reasons: offsets, not outliers. For values
-# KIVI found the opposite, by token; here by channel is a little better as well, since the offsets are
-# small but not zero, and nothing is lost by it. A server would still take values by token: each brings its
-# own scale, and none has to wait.
+# For keys this agrees with KIVI, though for another reason: offsets more than outliers. For values KIVI
+# found by token the better way; here by channel is a little better as well, since their offsets are
+# small but not zero. The difference is slight, and a server would still take values by token: each
+# token brings its own scales, and none has to wait.
 #
 # ## Bytes, with everything counted
 #
@@ -782,7 +784,7 @@ for (name, of), color in zip(law.items(), ("tab:blue", "tab:green"), strict=True
     anchor = 1 if seen[1] else 0  # 3 bits
     grid = np.geomspace(0.4, 60, 50)
     ax.plot(grid, rise[anchor] * (grid / (100 * off[anchor])) ** 2, color=color, lw=1, ls=":")
-ax.set(xscale="log", yscale="log", ylim=(1e-6, 3))
+ax.set(xscale="log", yscale="log", ylim=(1e-5, 10))
 ax.set(xlabel="relative error of what comes back, %", ylabel="rise of the loss, nats a token")
 ax.set_title("One scale a token, 8 to 2 bits; dotted: the square law through 3 bits")
 ax.plot(
@@ -792,8 +794,9 @@ ax.legend(loc="upper left", fontsize=9)
 plt.show()
 
 # %% [markdown]
-# Where the change can be measured at all, it follows the square law until the errors are as large as the
-# numbers. That is why 8 bits are free here, and why the last bits cost so much.
+# The rise follows the square law over decades, roughly, until the errors are nearly as large as the
+# numbers. At the smallest errors noise is left, and first-order terms of either sign: a few
+# ten-thousandths of a nat. That is why 8 bits are free here, and why the last bits cost so much.
 #
 # ## The whole table
 #
@@ -825,42 +828,42 @@ for name, schemes in menu.items():
 # %%
 fig, ax = plt.subplots(figsize=(8, 4.8))
 places = {
-    "INT4 tensor": (6, 6),
-    "INT2 groups": (-8, 8),
-    "INT8 tensor": (-62, 12),
+    "INT8 tensor": (-64, 12),
     "E4M3": (-36, -4),
+    "INT4 token": (8, -6),
+    "INT3 groups": (-74, -6),
 }
 for name, (size, percent, spread) in table.items():
     color = "tab:blue" if "groups" in name else "tab:orange" if "INT" in name else "tab:red"
     shown = max(percent, 0.003)
     ax.errorbar(size, shown, spread, fmt="o" if percent > 2 * spread else "v", color=color)
     ax.annotate(name, (size, shown), textcoords="offset points", xytext=places.get(name, (8, 2)))
-ax.set(yscale="log", ylim=(0.002, 300), xlim=(120, 1150))
+ax.set(yscale="log", ylim=(0.002, 1e4), xlim=(100, 1150))
 ax.set(xlabel="bytes a token, scales and zero points included", ylabel="rise of perplexity, %")
 ax.set_title("Triangles: not told from zero (drawn at 0.003 % or above)")
 plt.show()
 
 # %% [markdown]
-# Read it from the right. Halving the cache costs nothing that 6,000 tokens can show, in whole numbers or
-# floats. **At 4 bits it begins to matter how scales are shared**: one for a whole tensor is the
-# worst. At 3 bits that choice costs whole percents, and at 2 bits
-# it decides between a model that works and one that is broken; groups of 32 make the difference, and pay
-# for it with a third of their bytes.
-#
-# INT4 alone does not break this model. Large models break there, and you can see it here too.
+# Read it from the right. INT8 halves the cache for less than 6,000 tokens can show. The floats cost a
+# little at the same size: their errors are those of 6-bit (E4M3) and 5-bit (E5M2) whole numbers. **At 4 bits it
+# matters how scales are shared**, and one scale for a whole tensor is where INT4 breaks down first. Then
+# compare what takes *equal bytes*: INT4 with one scale for the tensor against INT3 in groups, and INT3 with
+# one scale against INT2 in groups. A good scale is worth more than a bit.
 #
 # ## Plant the outliers
 #
+# What would it look like if this model had the outlier channels of large ones? It can have them.
 # Multiply channels $i$ and $i + 16$ of a KV head's `w_k` by 16, and divide the same channels of `w_q`, in
 # the query heads that read it, by 16. Every score $q \cdot k$ is what it was: the model is **the same
 # function**. Both channels of a rotary pair must be scaled alike, for then the factor commutes with the
 # turn. (Servers use this trick in the other direction, to smooth outliers away: SmoothAttention in QServe,
 # Lin et al. 2024, arXiv:2405.04532.) But now the keys have the outlier channels that large models have.
 #
-# **Predict.** Each token's largest number is now some 16 times its usual one. One scale a token at 4 bits:
-# the other 30 channels are at most 7/16 of a step, so they all **round to 0**. At 8 bits they
-# have 127/16 = 8 codes left on either side: about what 4 bits gave before. By channel,
-# **nothing changes at all**: multiplying by 16 is exact in floats, scale and codes move together.
+# **Predict.** Each token's largest number is now up to 16 times what it was. With one scale a token, 4 bits
+# leave the other 30 channels 7/16 of a step, so **most of them round to 0**. 8 bits leave them 127/16
+# = 8 codes on either side, or a few more: the price is one between 8 and 4 bits. By channel, **nothing
+# changes at all**: multiplying by 16 is exact in floats, and the scale moves with the numbers. Nor does
+# it in E4M3, as long as nothing passes 448: there the step moves with each number.
 
 
 # %%
@@ -880,6 +883,7 @@ def planted(lm, pair, factor):
 original, with_outliers = lm, planted(lm, pair=5, factor=16)
 schemes = {
     "16 bits": PLAIN,
+    "E4M3": {"format": "e4m3"},
     "INT8 by token": BY_TOKEN_8,
     "INT4 by token": {"format": "int", "bits": 4, "share": "token"},
     "INT4 by channel": {"format": "int", "bits": 4, "share": "channel"},
@@ -908,7 +912,7 @@ names = list(schemes)[1:]
 for place, (label, color) in enumerate((("as trained", "tab:blue"), ("with outliers", "tab:red"))):
     heights = [max(compared[name][place], 0.01) for name in names]
     ax.barh(np.arange(len(names)) + 0.2 - 0.4 * place, heights, 0.38, color=color, label=label)
-ax.set(xscale="log", xlim=(0.01, 1000), yticks=range(len(names)), yticklabels=names)
+ax.set(xscale="log", xlim=(0.01, 1e4), yticks=range(len(names)), yticklabels=names)
 ax.invert_yaxis()
 ax.set_xlabel("rise of perplexity, %, keys alone (0.01 or less is drawn as 0.01)")
 ax.set_title("The same function, with and without outlier channels")
@@ -921,17 +925,17 @@ plt.show()
 # scale where the numbers are alike**. Outliers of channels and offsets of channels both make a channel
 # alike over tokens. Where channels are equal and tokens differ, the same rule says by token.
 #
-# Whole numbers lose 4 bits to a factor of 16. FP8 would not: its step is relative. That is what the range is
-# for, and why servers take E4M3 for models whose outliers nobody has looked at.
+# Whole numbers lose up to 4 bits to a factor of 16, and E4M3 loses nothing. That is what its range is for: it is
+# the safe choice for a model whose outliers nobody has looked at.
 #
 # ## What you can now answer in an interview
 #
-# - *What does an 8-bit cache cost?* Half the bytes and next to no loss: errors of half a percent (INT8) to five
-#   (E5M2), and the loss rises with their square.
+# - *What does an 8-bit cache cost?* In INT8 next to nothing here, in FP8 a little: errors of half a
+#   percent (INT8) to five (E5M2), and the loss rises with their square.
 # - *INT8 or FP8?* INT8 is more exact where numbers that share a scale are alike; FP8 where they are
 #   not, or where nobody wants to keep scales.
-# - *Why keys by channel?* In large models a few channels are far larger than the rest: by token they would
-#   ruin every token. Here it is offsets, which RoPE leaves in its slow pairs.
+# - *Why keys by channel?* In large models a few channels are far larger than the rest: by token they
+#   would ruin every token. Here it is offsets, which RoPE leaves in its slow pairs.
 # - *Why values by token?* They have no such channels, and each token brings its own scale at once.
 # - *Why do some tokens stay in 16 bits?* Groups along tokens have a scale only when they are full.
 # - *What are 2 bits really?* 3, with a scale and a zero point for each 32 numbers.

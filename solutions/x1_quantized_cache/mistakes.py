@@ -142,11 +142,7 @@ MISTAKES = (
     NamedMistake(
         "wraps_around",
         (
-            Edit(
-                TO_FP8,
-                "np.minimum(np.abs(np.asarray(x, dtype=np.float64)), largest)",
-                "np.minimum(np.abs(np.asarray(x, dtype=np.float64)), 1e9)",
-            ),
+            Edit(TO_FP8, "np.where(lost, 0, x)), largest)", "np.where(lost, 0, x)), 1e9)"),
             Edit(TO_FP8, "return codes.astype(np.uint8)", "return codes % 256"),
         ),
         caught_by="fp8_edges",
@@ -156,17 +152,14 @@ MISTAKES = (
     ),
     NamedMistake(
         "sign_by_comparison",
-        (Edit(TO_FP8, "np.signbit(x)", "(np.asarray(x) < 0)"),),
+        (Edit(TO_FP8, "np.signbit(x)", "(x < 0)"),),
         caught_by="fp8_edges",
         also=("fp8_round_trip",),
         hint="-0.0 < 0 is false, so a zero below zero loses its sign. Read the sign bit.",
     ),
     NamedMistake(
         "nan_becomes_a_number",
-        (
-            Edit(TO_FP8, "np.isnan(size)", "size < 0"),
-            Edit(TO_FP8, "np.rint(np.ldexp(size,", "np.rint(np.ldexp(np.nan_to_num(size),"),
-        ),
+        (Edit(TO_FP8, "np.where(lost, 127, codes)", "codes"),),
         caught_by="fp8_round_trip",
         hint="NaN comes out as an ordinary number. It must stay NaN: whoever reads it should see "
         "that something went wrong.",

@@ -293,7 +293,7 @@ def _text(rng: np.random.Generator, n_tokens: int) -> list[int]:
 
 
 def _model(rng: np.random.Generator) -> Part:
-    asked = [
+    asked: list[Given] = [
         {"tokens": _text(rng, n_tokens), "bits": bits, "group": group}
         for n_tokens, bits, group in ((37, 3, 16), (24, 2, 8))
     ]
