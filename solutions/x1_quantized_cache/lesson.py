@@ -29,7 +29,7 @@ DATA = next(
 # %% [markdown]
 # ## The model
 #
-# `data/small_lm/` holds a language model of some 900,000 weights, trained on the documentation of
+# `data/small_lm/` holds a language model of 0.87 million weights, trained on the documentation of
 # Python: 4 layers, 4 query heads and **2 KV heads of 32**, rotary positions, a context of 512 tokens.
 # Its cache takes 2 · 4 · 2 · 32 = 512 numbers a token, **1,024 bytes** in 16 bits. It runs in NumPy:
 # the next cell is all of it. `logits_of` computes a whole text in one pass, and has two hooks that
@@ -471,10 +471,11 @@ ax.legend()
 plt.show()
 
 # %% [markdown]
-# Most of the keys' power is offsets, before RoPE; RoPE blurs them, in the slow pairs least. (KVQuant
-# quantizes keys *before* RoPE for this reason. In large models, too, much of what passes for outliers of
-# keys is offsets of slow pairs: Jonasson 2025, arXiv:2503.01832.) Values have smaller ones. A symmetric
-# scale wastes codes on a channel that lies on one side of zero. So give each group a zero point.
+# Above the first layer, about half of the keys' power or more is offsets, before RoPE; RoPE blurs them, in
+# the slow pairs least. (KVQuant quantizes keys *before* RoPE for this reason. In large models, too, much
+# of what passes for outliers of keys is offsets of slow pairs: Jonasson 2025, arXiv:2503.01832.) Values
+# have smaller ones. A symmetric scale wastes codes on a channel that lies on one side of zero. So give
+# each group a zero point.
 #
 # ## Groups with a zero point
 #
@@ -599,8 +600,8 @@ for ax, of, name in zip(axes, (0, 1), ("keys", "values"), strict=True):
     ax.bar(np.arange(4) - 0.2, 100 * profiles[:, of, 1], 0.4, color="tab:orange", label="by token")
     ax.bar(np.arange(4) + 0.2, 100 * profiles[:, of, 2], 0.4, color="tab:blue", label="by channel")
     ax.set(title=f"{name}: 4 bits, groups of 32", xlabel="layer", xticks=range(4))
-axes[0].set_ylabel("relative error, %")
-axes[0].legend(loc="lower left")
+axes[0].set(ylabel="relative error, %", ylim=(0, 130 * profiles[:, :, 1].max()))
+axes[1].legend(loc="upper right")
 fig.tight_layout()
 plt.show()
 
@@ -821,7 +822,7 @@ print("scheme         bytes a token   compression   perplexity")
 table = {}
 for name, schemes in menu.items():
     rise, noise = change(*schemes)
-    table[name] = bytes_a_token(*schemes), 100 * math.expm1(rise), 100 * noise
+    table[name] = bytes_a_token(*schemes), 100 * math.expm1(rise), 100 * noise * math.exp(rise)
     size, percent, spread = table[name]
     print(f"{name:12} {size:15.1f} {1024 / size:13.2f}   {percent:+9.3f} % +- {spread:.3f}")
 
@@ -831,7 +832,7 @@ places = {
     "INT8 tensor": (-64, 12),
     "E4M3": (-36, -4),
     "INT4 token": (8, -6),
-    "INT3 groups": (-74, -6),
+    "INT3 groups": (-36, -16),
 }
 for name, (size, percent, spread) in table.items():
     color = "tab:blue" if "groups" in name else "tab:orange" if "INT" in name else "tab:red"
@@ -844,9 +845,9 @@ ax.set_title("Triangles: not told from zero (drawn at 0.003 % or above)")
 plt.show()
 
 # %% [markdown]
-# Read it from the right. INT8 halves the cache for less than 6,000 tokens can show. The floats cost a
-# little at the same size: their errors are those of 6-bit (E4M3) and 5-bit (E5M2) whole numbers. **At 4 bits it
-# matters how scales are shared**, and one scale for a whole tensor is where INT4 breaks down first. Then
+# Read it from the right. INT8 halves the cache for a tenth of a percent at most: hardly more than 6,000
+# tokens can show. The floats cost more at the same size: their errors are those of 6-bit (E4M3) and 5-bit
+# (E5M2) whole numbers. **At 4 bits it matters how scales are shared**, and one scale for a whole tensor is where INT4 breaks down first. Then
 # compare what takes *equal bytes*: INT4 with one scale for the tensor against INT3 in groups, and INT3 with
 # one scale against INT2 in groups. A good scale is worth more than a bit.
 #
@@ -862,8 +863,8 @@ plt.show()
 # **Predict.** Each token's largest number is now up to 16 times what it was. With one scale a token, 4 bits
 # leave the other 30 channels 7/16 of a step, so **most of them round to 0**. 8 bits leave them 127/16
 # = 8 codes on either side, or a few more: the price is one between 8 and 4 bits. By channel, **nothing
-# changes at all**: multiplying by 16 is exact in floats, and the scale moves with the numbers. Nor does
-# it in E4M3, as long as nothing passes 448: there the step moves with each number.
+# changes at all**: multiplying by 16 is exact in floats, and the scale moves with the numbers. In E4M3 the
+# step moves with each number, so next to nothing changes there either, as long as nothing passes 448.
 
 
 # %%
@@ -925,8 +926,8 @@ plt.show()
 # scale where the numbers are alike**. Outliers of channels and offsets of channels both make a channel
 # alike over tokens. Where channels are equal and tokens differ, the same rule says by token.
 #
-# Whole numbers lose up to 4 bits to a factor of 16, and E4M3 loses nothing. That is what its range is for: it is
-# the safe choice for a model whose outliers nobody has looked at.
+# Whole numbers lose up to 4 bits to a factor of 16, and E4M3 loses none. That is what its range is for: it
+# is the safe choice for a model whose outliers nobody has looked at.
 #
 # ## What you can now answer in an interview
 #
