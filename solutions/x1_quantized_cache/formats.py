@@ -167,8 +167,13 @@ def _zero_and_step(numbers: Sequence[Fraction], scheme: Scheme) -> tuple[Fractio
     return min(numbers), (max(numbers) - min(numbers)) / (codes - 1)
 
 
-def in_double(scheme: Scheme) -> Callable[[np.ndarray], np.ndarray]:
-    """Return what sends an array through a scheme in double precision, for a model to run on."""
+def in_double(
+    scheme: Scheme, margins: list[float] | None = None
+) -> Callable[[np.ndarray], np.ndarray]:
+    """Return what sends an array through a scheme in double precision, for a model to run on.
+
+    What it is given joins `margins`: how far, in steps, the nearest number lies from a tie.
+    """
 
     def seen(x: np.ndarray) -> np.ndarray:
         if scheme["format"] == "16 bits":
@@ -181,7 +186,10 @@ def in_double(scheme: Scheme) -> Callable[[np.ndarray], np.ndarray]:
             zero = 0.0 if symmetric else numbers.min()
             reach = np.abs(numbers - zero).max()
             step = reach / (2 ** (scheme["bits"] - symmetric) - 1)
-            back[places] = np.floor((numbers - zero) / step + 0.5) * step + zero
+            ways = (numbers - zero) / step
+            back[places] = np.floor(ways + 0.5) * step + zero
+            if margins is not None:
+                margins.append(float(np.abs(ways - np.floor(ways) - 0.5).min()))
         return back.reshape(x.shape)
 
     return seen
