@@ -43,9 +43,9 @@ RTOL = 1e-5
 STEP = 1e-4  # of groups: no step is below 0.02 (the draw sees to it), numbers of 10 lose some 1e-6
 PROFILE_RTOL = 1e-3  # sums of squares in single precision lose 1e-6; named mistakes are 1 % off
 PERPLEXITY_RTOL = 0.01
-"""The draw keeps the numbers of these caches clear of ties, so that right programs differ by 1e-6,
-and by 0.2 % where a number still falls to its other side (once in 100 draws; without that care, by up
-to 0.9 % in 100 texts). Mistakes are more than 3 % off, as the draw sees to."""
+"""The draw keeps the numbers of these caches clear of ties: right programs then differ by 1e-6, or
+by 0.2 % where a number falls to its other side all the same (once in 100 draws; without that care,
+by up to 0.9 % in 100 texts). Mistakes are more than 3 % off, as the draw sees to."""
 BYTES = "x1_quantized_cache/bytes.json"
 PERPLEXITIES = "x1_quantized_cache/perplexities.json"
 
