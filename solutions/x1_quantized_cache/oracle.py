@@ -377,7 +377,8 @@ def _tells_mistakes(
     alone = (found["keys_alone"], found["values_alone"])
     if min(abs(each / plain - 1) for each in alone) < LEAST_EFFECT:
         return False
-    by_piece = [np.exp(each.mean()) for each in _losses(pieces, *cases["sixteen_bits"].values())]
+    plain_keys, plain_values = cases["sixteen_bits"].values()
+    by_piece = [np.exp(each.mean()) for each in _losses(pieces, plain_keys, plain_values)]
     if abs(np.mean(by_piece) / plain - 1) < APART:
         return False
     keys, values, right = cases["both"]["keys"], cases["both"]["values"], found["both"]
