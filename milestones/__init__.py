@@ -20,7 +20,12 @@ SLUGS = (
     "m6_memory_traffic",
     "m7_planner",
 )
-BONUS_SLUGS: tuple[str, ...] = ("x2_eviction", "x3_latent_attention", "x4_ceiling")
+BONUS_SLUGS: tuple[str, ...] = (
+    "x1_quantized_cache",
+    "x2_eviction",
+    "x3_latent_attention",
+    "x4_ceiling",
+)
 """Labs beyond the seven, whose points are all bonus; they are asked for by name."""
 
 
