@@ -1,4 +1,4 @@
-"""Lab X1: a cache in 8 bits and fewer, what that costs in bytes, and what it does to a model."""
+"""Lab x1: a cache in 8 bits and fewer, what that costs in bytes, and what it does to a model."""
 
 from milestones.spec import Milestone
 from milestones.understanding import understanding_names

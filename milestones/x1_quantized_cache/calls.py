@@ -1,4 +1,4 @@
-"""The calls of lab X1: numbers through each format, bytes, and the small model's own cache.
+"""The calls of lab x1: numbers through each format, bytes, and the small model's own cache.
 
 Arrays travel as a `Tree`, so they are float64 and every call has a copy of its own. Codes and
 tokens travel as plain JSON, so they stay whole numbers.

@@ -1,4 +1,4 @@
-"""The checks of lab X1: codes to the bit, bytes to the byte, and what a model makes of them.
+"""The checks of lab x1: codes to the bit, bytes to the byte, and what a model makes of them.
 
 Codes are compared exactly: the draw keeps every quotient 1e-4 of a step away from a tie, or
 exactly on one, and single precision moves a quotient of 127 by some 1e-5. What comes back is

@@ -1,4 +1,4 @@
-"""Lab 2: a cache of bounded size, and what it should forget."""
+"""Lab x2: a cache of bounded size, and what it should forget."""
 
 from milestones.spec import Milestone
 from milestones.understanding import understanding_names

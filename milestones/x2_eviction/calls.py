@@ -1,4 +1,4 @@
-"""The calls of lab 2: which entries to keep, one step of attention, and sequences decoded.
+"""The calls of lab x2: which entries to keep, one step of attention, and sequences decoded.
 
 Models, scores and vectors travel as a `Tree`: float64 arrays, a fresh copy for each call. The
 models are small drawn ones, so that no answer depends on the weights of the language model.

@@ -1,4 +1,4 @@
-"""The checks of lab 2: what is kept, what attention sees, and what is gone for good.
+"""The checks of lab x2: what is kept, what attention sees, and what is gone for good.
 
 The bound on logits is that of milestone 4 (`depart`): float64 sums of fewer than 100 terms of order
 1 through at most 2 layers differ by 1e-15 to 1e-12 between two right programs, and scores that

@@ -1,4 +1,4 @@
-"""Lab 3: attention whose cache holds one latent and one rotary key a token, in both its forms."""
+"""Lab x3: attention whose cache holds one latent and one rotary key a token, in both its forms."""
 
 from milestones.spec import Milestone
 from milestones.understanding import understanding_names

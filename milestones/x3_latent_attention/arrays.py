@@ -1,4 +1,4 @@
-"""Arrays against the truth of lab 3: their form, then their numbers, each said in a sentence."""
+"""Arrays against the truth of lab x3: their form, then their numbers, each said in a sentence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The calls of lab 3: counts, single layers, caches that travel back, and whole models.
+"""The calls of lab x3: counts, single layers, caches that travel back, and whole models.
 
 Models, vectors and caches travel as a `Tree`, so they are float64 arrays and every call has copies
 of its own. A cache is a plain array, so what the student's code put into it can be looked at, and

@@ -229,7 +229,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--sources", type=Path, default=SOURCES)
     parser.add_argument("--first-phase", type=int, default=0, choices=range(len(PHASES)))
-    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--threads", type=int, default=1)
     args = parser.parse_args()
     train(args.out, args.sources, args.first_phase, args.threads)
 

@@ -1,1 +1,1 @@
-"""Lab X1's secrets: its oracle, its notebook's source and its named mistakes."""
+"""Lab x1's secrets: its oracle, its notebook's source and its named mistakes."""

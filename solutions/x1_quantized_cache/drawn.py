@@ -1,4 +1,4 @@
-"""Draws the figures of lab X1's closing question, `scaled_change`."""
+"""Draws the figures of lab x1's closing question, `scaled_change`."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # %% [markdown]
-# # Lab X1: a quantized cache
+# # Lab x1: a quantized cache
 #
 # A KV cache in 16 bits is a habit, not a need. In 8 bits it holds twice the tokens, in 4 four times.
 # What does that cost? In this lab you write the number formats yourself, bit by bit, run a small
@@ -610,7 +610,8 @@ plt.show()
 # For keys this agrees with KIVI, though for another reason: offsets more than outliers. For values KIVI
 # found by token the better way; here by channel is a little better as well, since their offsets are
 # small but not zero. The difference is slight, and a server would still take values by token: each
-# token brings its own scales, and none has to wait.
+# token brings its own scales, and none has to wait. (KIVI's code and Transformers keep the newest values
+# in 16 bits all the same, beside the keys that must be: it costs little and loses nothing.)
 #
 # ## Bytes, with everything counted
 #

@@ -1,4 +1,4 @@
-"""The named mistakes of lab X1."""
+"""The named mistakes of lab x1."""
 
 from solutions.mistake import Edit, NamedMistake
 

@@ -1,4 +1,4 @@
-"""Draws lab X1's questions: arrays to quantize, caches to size, and text for the small model.
+"""Draws lab x1's questions: arrays to quantize, caches to size, and text for the small model.
 
 Drawn numbers keep their distance from ties, where two right programs may part by their last bit;
 ties that are asked for lie where every float is exact.

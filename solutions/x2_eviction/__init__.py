@@ -1,1 +1,1 @@
-"""Lab 2's secrets: its oracle, its notebook's source and its named mistakes."""
+"""Lab x2's secrets: its oracle, its notebook's source and its named mistakes."""

@@ -1,4 +1,4 @@
-"""Draws the figures of lab 2's closing question, `reach`."""
+"""Draws the figures of lab x2's closing question, `reach`."""
 
 from __future__ import annotations
 

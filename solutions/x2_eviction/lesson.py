@@ -1,5 +1,5 @@
 # %% [markdown]
-# # Lab 2: what to forget
+# # Lab x2: what to forget
 #
 # The KV cache grows by one entry a token, and memory does not. A server that has run out of it can
 # refuse, wait, or **forget**: drop some entries and decode on with the rest. This lab builds the
@@ -165,8 +165,8 @@ print(f"perplexity {np.exp(FULL_LOSS.mean()):.2f}, over {FULL_LOSS.size:,} token
 # | heavy | those that got most attention, and the newest | H2O (Zhang et al. 2023, arXiv:2306.14048) |
 # | random | some by lot, and the newest | a control: is the choice worth anything? |
 #
-# H2O's own code lets the new token attend before one is dropped, so that it sees one entry more for
-# a moment. Here all policies live by the same rule, StreamingLLM's.
+# The scripts that measured perplexity for both papers let the new token attend first and drop an entry
+# afterwards, so that a token sees one entry more than the budget. Here room is made first, for all.
 #
 # ## By age: the first and the last
 #

@@ -1,4 +1,4 @@
-"""The named mistakes of lab 2."""
+"""The named mistakes of lab x2."""
 
 from solutions.mistake import Edit, NamedMistake
 

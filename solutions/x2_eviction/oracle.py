@@ -1,4 +1,4 @@
-"""Draws lab 2's questions: tables to choose from, single steps, and sequences to decode.
+"""Draws lab x2's questions: tables to choose from, single steps, and sequences to decode.
 
 The models are small random ones with RoPE and grouped heads, in float64: an answer is then exact
 to rounding, and no split goes stale when the language model of the notebook is trained again.

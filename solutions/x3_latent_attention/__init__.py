@@ -1,1 +1,1 @@
-"""The secrets of lab 3: its oracle, its notebook's source and its named mistakes."""
+"""The secrets of lab x3: its oracle, its notebook's source and its named mistakes."""

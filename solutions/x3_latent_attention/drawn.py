@@ -1,4 +1,4 @@
-"""Draws the figures of lab 3's closing question, `cache_cut`."""
+"""Draws the figures of lab x3's closing question, `cache_cut`."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # %% [markdown]
-# # Lab 3: latent attention, a cache without heads
+# # Lab x3: latent attention, a cache without heads
 #
 # Milestone 2 counted what a cache costs: a key and a value for every KV head of every layer.
 # Grouped heads make that smaller by having fewer keys. **Multi-head latent attention** (MLA;

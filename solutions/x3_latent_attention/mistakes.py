@@ -1,4 +1,4 @@
-"""The named mistakes of lab 3."""
+"""The named mistakes of lab x3."""
 
 from solutions.mistake import Edit, NamedMistake
 

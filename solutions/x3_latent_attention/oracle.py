@@ -1,4 +1,4 @@
-"""Draws lab 3's questions: small random models with latent attention, caches, configs, counts.
+"""Draws lab x3's questions: small random models with latent attention, caches, configs, counts.
 
 Weights are drawn with the variance 1 / fan-in that keeps every sum of order 1, and rounded to three
 decimals: a file of them is short, a person can read it, and nothing is lost on the way.

@@ -1,4 +1,4 @@
-"""Lab X1: its checks against another honest build, against junk, and on what they give away."""
+"""Lab x1: its checks against another honest build, against junk, and on what they give away."""
 
 from __future__ import annotations
 

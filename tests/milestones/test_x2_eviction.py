@@ -1,4 +1,4 @@
-"""Lab 2: its truth against the model's own pass and a recomputation, its checks against junk."""
+"""Lab x2: its truth against the model's own pass and a recomputation, its checks against junk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lab 3: its truth against scalars and fractions, its checks against honest variety and junk."""
+"""Lab x3: its truth against scalars and fractions, its checks against honest variety and junk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lab X1's truth: its formats against ml_dtypes, fractions against floats, counts one by one."""
+"""Lab x1's truth: its formats against ml_dtypes, fractions against floats, counts one by one."""
 
 from __future__ import annotations
 
