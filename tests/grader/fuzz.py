@@ -36,6 +36,8 @@ def in_the_suite(cases: Sequence[Case], one_in: int = 3) -> Sequence[Case]:
     return cases if LONG else cases[::one_in]
 
 
+RUN_IN_THE_SUITE = milestones.all_slugs() if LONG else (*milestones.SLUGS, "x3_latent_attention")
+"""Whose solved notebooks the suite runs: those of other labs measure for half a minute each."""
 MARK = "SMUGGLED"  # in every text of an answer: a report on a hidden split that holds it quotes
 MARKED_NUMBER = 987654321987654321
 ENDLESS = 2**MAX_INT_BITS - 1  # the largest whole number that an answer may be

@@ -18,7 +18,7 @@ from grader.places import Places
 from grader.split import Split, open_split
 from milestones.spec import Answer
 from solutions.render import solved_path
-from tests.grader.fuzz import in_the_suite
+from tests.grader.fuzz import RUN_IN_THE_SUITE, in_the_suite
 from tests.grader.kernel import Run, in_kernel, in_room
 from tests.grader.odd import read_odd
 
@@ -154,7 +154,7 @@ def run_both(path: Path, slug: str, split: Split, data: Path, host: Host) -> tup
 
 
 @pytest.mark.usefixtures("quiet_home")
-@pytest.mark.parametrize("slug", milestones.all_slugs())
+@pytest.mark.parametrize("slug", RUN_IN_THE_SUITE)
 def test_a_solved_notebook_answers_in_a_room_as_in_a_jupyter_kernel(
     slug: str, course: Path, walled: Host, tmp_path: Path
 ) -> None:
