@@ -126,6 +126,7 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = small_repository(tmp_path / "private")
     monkeypatch.setattr(release, "ROOT", folder)
     monkeypatch.setattr(milestones, "SLUGS", ())
+    monkeypatch.setattr(milestones, "BONUS_SLUGS", ())
     return folder
 
 

@@ -32,7 +32,7 @@ def read_corpus(sources: Path = SOURCES) -> Corpus:
         FileNotFoundError: the documentation is not installed; the message says how to get it.
     """
     texts = {
-        path.relative_to(sources).as_posix().removesuffix(SUFFIX): path.read_text("utf-8")
+        path.relative_to(sources).as_posix().removesuffix(SUFFIX): path.read_text(encoding="utf-8")
         for path in sorted(sources.rglob(f"*{SUFFIX}"))
     }
     if not texts:

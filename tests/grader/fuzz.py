@@ -85,13 +85,18 @@ numbers = (
 leaves = st.none() | st.booleans() | numbers | texts
 
 
-def trees(keys: st.SearchStrategy[str]) -> st.SearchStrategy[Any]:
-    """Return JSON values as strict JSON lets them through, whose dicts may hold these keys."""
+def trees(keys: st.SearchStrategy[str], *beside: Any) -> st.SearchStrategy[Any]:
+    """Return JSON values as strict JSON lets them through, whose dicts may hold these keys.
+
+    What is given `beside` may stand at a key of a dict too, as UNSENT may in an answer.
+    """
     return st.recursive(
         leaves,
         lambda inner: (
             st.lists(inner, max_size=4)
-            | st.dictionaries(keys | texts, inner | st.just(UNSENT), max_size=6)
+            | st.dictionaries(
+                keys | texts, inner | st.sampled_from(beside) if beside else inner, max_size=6
+            )
         ),
         max_leaves=12,
     )

@@ -46,7 +46,7 @@ NAMED = (
     *("n_runs", "runs_by_attention", "share_by_gpu", "throughput_ratio", "MHA"),
     *(*KEYS, "reason", "fleet_usd_per_hour_longer_prompts"),
 )
-values = trees(st.sampled_from(NAMED))
+values = trees(st.sampled_from(NAMED), UNSENT)
 endings = st.fixed_dictionaries({"returned": texts}) | st.fixed_dictionaries(
     {"raised": st.lists(st.just("ValueError") | texts, min_size=1), "message": texts}
 )

@@ -181,6 +181,7 @@ def answered(m2_hidden: Split) -> Answered:
 def of_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """A course of milestone 2 alone, where nothing is predicted."""
     monkeypatch.setattr(milestones, "SLUGS", ("m2_kv_bytes",))
+    monkeypatch.setattr(milestones, "BONUS_SLUGS", ())
     monkeypatch.setattr(study_module, "raw_boosting", lambda _: {})
 
 
@@ -236,6 +237,7 @@ def test_boosting_is_judged_by_the_check_that_it_must_miss(
 ) -> None:
     public = Split(course / "data" / "public_split", "", False)
     monkeypatch.setattr(milestones, "SLUGS", (study_module.TRAFFIC,))
+    monkeypatch.setattr(milestones, "BONUS_SLUGS", ())
     judged, steps = Judged(public), public.truth.table("runs.csv")["decode_step_ms"].to_numpy()
     calls = milestones.load(study_module.TRAFFIC).calls(public.questions)
     solved = Answers({c.id: Answer(c, np.zeros((2, 2))) for c in calls})
