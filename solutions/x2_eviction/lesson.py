@@ -847,7 +847,8 @@ def where_attention_lies(policy, within_cache):
     with attending(watched):
         decode(LM, text(0)[:384], BUDGET, policy, within_cache)
     if len(seen) != 384 * LM["n_layers"]:
-        print(f"{policy}: `attend` was called {len(seen):,} times, not {384 * LM['n_layers']:,}")
+        if seen:
+            print(f"`attend` was called {len(seen):,} times, not {384 * LM['n_layers']:,}")
         return np.full((LM["n_layers"], 3), np.nan)
     by_layer = np.array(seen).reshape(384, LM["n_layers"], 2)[256:].mean(axis=0)
     return np.column_stack((by_layer, 1 - by_layer.sum(axis=1)))

@@ -508,3 +508,16 @@ def test_attention_that_is_watched_is_put_back_when_a_cell_fails() -> None:
     with pytest.raises(ZeroDivisionError), names["attending"](lambda real: real()):
         raise ZeroDivisionError
     assert names["attend"] is attend
+
+
+def test_a_decode_that_never_calls_attend_is_told_so(capsys: pytest.CaptureFixture[str]) -> None:
+    cells = (node for cell in plain_cells() for node in cell.body)
+    one = next(n for n in cells if isinstance(n, ast.FunctionDef) and n.name == "attending")
+    names: dict[str, Any] = {"attend": lambda: 1, "contextmanager": contextmanager}
+    exec(compile(ast.Module([one], []), "<attending>", "exec"), names)
+    with names["attending"](lambda real: 1 + real()):
+        assert names["attend"]() == 2
+    assert capsys.readouterr().out == ""
+    with names["attending"](lambda real: 1 + real()):
+        pass
+    assert "never called `attend`" in capsys.readouterr().out
