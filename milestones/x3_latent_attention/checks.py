@@ -1,4 +1,4 @@
-"""The checks of lab x3: what a token costs, both forms of the attention, what they do not share.
+"""The checks of lab x3: what a token costs, both forms of attention, and what they do not share.
 
 The bound on arrays and its argument stand in `arrays`. Counts are whole numbers, asked exactly.
 """

@@ -36,9 +36,19 @@ class Decoded:
 
 
 def decoded(
-    lm: LM, tokens: Sequence[int], budget: int, policy: str, within_cache: bool = False
+    lm: LM,
+    tokens: Sequence[int],
+    budget: int,
+    policy: str,
+    within_cache: bool = False,
+    *,
+    own_counts: bool = True,
 ) -> Decoded:
-    """Return the logits of tokens decoded through a cache of at most `budget` entries a layer."""
+    """Return the logits of tokens decoded through a cache of at most `budget` entries a layer.
+
+    Without `own_counts` an entry's score leaves out the attention of its own query. That is wrong,
+    and for a draw to see that its questions tell the two apart.
+    """
     x = lm["embedding"][list(tokens)]
     clearest, alive = np.inf, []
     for layer in lm["layers"]:
@@ -46,7 +56,7 @@ def decoded(
         q, k = (_pairs(lm, y @ layer[w]) for w in ("w_q", "w_k"))
         v = (y @ layer["w_v"]).reshape(len(tokens), lm["n_kv_heads"], -1)
         q = q.reshape(len(tokens), lm["n_kv_heads"], -1, q.shape[-1])
-        cache = _Cache(q, k, budget, policy, within_cache)
+        cache = _Cache(q, k, budget, policy, within_cache, own_counts)
         weights = np.stack([cache.step(t) for t in range(len(tokens))], axis=2)
         clearest = min(clearest, cache.clearest)
         alive.append(weights.max(axis=1) > 0)
@@ -62,12 +72,19 @@ class _Cache:
     """Which entries of one layer are alive, for each KV head, and what attention they got."""
 
     def __init__(
-        self, q: np.ndarray, k: np.ndarray, budget: int, policy: str, within_cache: bool
+        self,
+        q: np.ndarray,
+        k: np.ndarray,
+        budget: int,
+        policy: str,
+        within_cache: bool,
+        own_counts: bool,
     ) -> None:
         """`q` is (tokens, KV heads, group, pairs) and `k` (tokens, KV heads, pairs), complex."""
         n, n_kv = k.shape[:2]
         self._q, self._k = q, k
         self._budget, self._policy, self._within_cache = budget, policy, within_cache
+        self._own_counts = own_counts
         self._alive = np.zeros((n_kv, n), dtype=bool)
         self._got = np.zeros((n_kv, n))
         self.clearest = np.inf
@@ -90,6 +107,8 @@ class _Cache:
         odds = np.exp(scores - scores.max(axis=-1, keepdims=True))
         weights: np.ndarray = odds / odds.sum(axis=-1, keepdims=True)
         self._got += weights.sum(axis=1)
+        if not self._own_counts:
+            self._got[:, t] = 0.0
         return weights
 
     def _victim(self, head: int) -> int:

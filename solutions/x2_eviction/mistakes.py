@@ -1,5 +1,6 @@
 """The named mistakes of lab x2."""
 
+from milestones.x2_eviction.checks import TO_SINGLE_PRECISION
 from solutions.mistake import Edit, NamedMistake
 
 AGE, ATTEND, RECEIVED, HEAVY, DECODE, REACH = (
@@ -43,6 +44,14 @@ MISTAKES = (
         also=(STREAMED, GONE),
         hint="The sinks come on top of a full room here. They are part of it: the newest have "
         "room - n_sinks.",
+    ),
+    NamedMistake(
+        "newest_left_out",
+        (Edit(AGE, f"{NEWEST}, n_entries", f"{NEWEST} - 1, n_entries - 1"),),
+        caught_by=KEPT,
+        also=(STREAMED, GONE),
+        hint="The newest entry does not stay here: entries are counted from 0, so the last one is "
+        "number n_entries - 1, and np.arange ends before its end.",
     ),
     NamedMistake(
         "oldest_for_newest",
@@ -118,6 +127,35 @@ MISTAKES = (
         "neighbours: head h reads KV head h // (n_heads / n_kv_heads).",
     ),
     NamedMistake(
+        "root_forgotten",
+        (Edit(ATTEND, " / math.sqrt(head_dim)", ""),),
+        caught_by=TURNED,
+        also=(WHOLE, STREAMED, HEAVY_DECODED),
+        hint="Scores are not divided by the root of head_dim here, so that the weights are too "
+        "unequal.",
+    ),
+    NamedMistake(
+        "divided_by_the_whole_size",
+        (Edit(ATTEND, "math.sqrt(head_dim)", "head_dim"),),
+        caught_by=TURNED,
+        also=(WHOLE, STREAMED, HEAVY_DECODED),
+        hint="Scores are divided by head_dim here. It is its root: weights come out too equal.",
+    ),
+    NamedMistake(
+        "softmax_over_the_heads",
+        (
+            Edit(
+                ATTEND,
+                "softmax(scores)",
+                "softmax(scores.reshape(len(q), n).T).T.reshape(scores.shape)",
+            ),
+        ),
+        caught_by=TURNED,
+        also=(WHOLE, STREAMED, HEAVY_DECODED),
+        hint="The softmax goes over the query heads here. It goes over the entries: the weights of "
+        "each query head add up to 1.",
+    ),
+    NamedMistake(
         "mean_of_the_group",
         (Edit(RECEIVED, ".sum(axis=1)", ".mean(axis=1)"),),
         caught_by=ADDED,
@@ -156,6 +194,22 @@ MISTAKES = (
         also=(HEAVY_DECODED,),
         hint="All room goes to the heaviest here. The newest entries have had no time to be looked "
         "at: room - room // 2 of them stay whatever their scores.",
+    ),
+    NamedMistake(
+        "heaviest_among_all",
+        (
+            Edit(HEAVY, "np.argsort(scores[:, :n_older], axis=1)", "np.argsort(scores, axis=1)"),
+            Edit(HEAVY, "n_older - n_heavy :", "n - n_heavy :"),
+            Edit(
+                HEAVY,
+                "np.concatenate((heavy, newest), axis=1)",
+                "np.sort(np.concatenate((heavy, newest), axis=1), axis=1)",
+            ),
+        ),
+        caught_by=HITTERS,
+        also=(HEAVY_DECODED,),
+        hint="The heavy hitters are chosen among all entries here, so that one may be of the "
+        "newest and stands twice. They are chosen among those that are not the newest anyway.",
     ),
     NamedMistake(
         "one_choice_for_all_heads",
@@ -254,6 +308,39 @@ MISTAKES = (
         also=(STREAMED, HEAVY_DECODED),
         hint="A token's entry comes in after its query has attended here. A token sees itself, so "
         "its entry comes in first.",
+    ),
+    NamedMistake(
+        "final_norm_forgotten",
+        (Edit(DECODE, 'norm(x) @ lm["unembedding"]', 'x @ lm["unembedding"]'),),
+        caught_by=WHOLE,
+        also=(STREAMED, HEAVY_DECODED),
+        hint="The vector after the last layer becomes logits as it is here. It is normed first, as "
+        "in `logits_of`.",
+    ),
+    NamedMistake(
+        "gathered_in_float32",
+        (Edit(DECODE, "np.array(rows)", "np.array(rows, dtype=np.float32)"),),
+        caught_by=WHOLE,
+        also=(STREAMED, HEAVY_DECODED),
+        hint=TO_SINGLE_PRECISION,
+    ),
+    NamedMistake(
+        "own_attention_not_added",
+        (
+            Edit(
+                DECODE,
+                """            cache["scores"] = cache["scores"] + attention_received(weights, """
+                """lm["n_kv_heads"])
+""",
+                """            received = attention_received(weights, lm["n_kv_heads"])
+            received[:, -1] = 0
+            cache["scores"] = cache["scores"] + received
+""",
+            ),
+        ),
+        caught_by=HEAVY_DECODED,
+        hint="An entry starts with nothing from its own query here. A score adds up the attention "
+        "of all queries that saw the entry, its own among them.",
     ),
     NamedMistake(
         "last_glance_only",

@@ -133,8 +133,9 @@ def _received(weights: np.ndarray, n_kv_heads: int) -> np.ndarray:
 def _scores(rng: np.random.Generator) -> tuple[dict[str, np.ndarray], dict[str, int]]:
     """Draw tables of distinct scores, and how many entries each leaves room for.
 
-    No head's heaviest entries are those of another or of the sum, none are in order, and the
-    newest are light, so that nobody keeps them for their scores.
+    No head's heaviest entries are those of another or of the sum, and none are in order. The newest
+    are light, so that nobody keeps them for their scores, all but one of each head: that is the
+    heaviest of all, so that who looks for heavy hitters among them finds one that stays anyway.
     """
     scores, rooms = {}, {}
     for name, n_kv, n, room in (
@@ -148,7 +149,11 @@ def _scores(rng: np.random.Generator) -> tuple[dict[str, np.ndarray], dict[str, 
             0.1, 0.9, (n_kv, n)
         )
         n_recent = room - room // 2
-        table[:, n - n_recent :] *= 0.01
+        table[:, n - n_recent :] *= 0.005  # below 0.1, where the others begin: no two are equal
+        if room < n:
+            # never the oldest of them: who counts one newest too few would keep it as a heavy one
+            at = rng.integers(n - n_recent + 1, n, size=n_kv)
+            table[np.arange(n_kv), at] = n + rng.uniform(0.1, 0.9, n_kv)
         while room < n and not _telling(table, room):
             table[:, : n - n_recent] = rng.permuted(table[:, : n - n_recent], axis=1)
         scores[name], rooms[name] = np.round(table, DECIMALS), room
@@ -253,8 +258,9 @@ def _as_json(model: LM) -> dict[str, Any]:
 # ---------------------------------------------------------------- sequences
 
 
-def _decoded(models: dict[str, LM], case: Case) -> Decoded:
-    return decoded(models[case["model"]], **{n: v for n, v in case.items() if n != "model"})
+def _decoded(models: dict[str, LM], case: Case, *, own_counts: bool = True) -> Decoded:
+    asked = {name: value for name, value in case.items() if name != "model"}
+    return decoded(models[case["model"]], **asked, own_counts=own_counts)
 
 
 def _case(
@@ -295,7 +301,10 @@ def _streamed(rng: np.random.Generator, models: dict[str, LM]) -> dict[str, Case
 
 
 def _hitters(rng: np.random.Generator, models: dict[str, LM]) -> dict[str, Case]:
-    """Draw sequences whose evictions go by attention, none of them decided by a near tie."""
+    """Draw sequences whose evictions go by attention, none of them decided by a near tie.
+
+    Each also keeps other entries where an entry's own query does not count for its score.
+    """
 
     def clear(make: Callable[[], Case]) -> Case:
         while True:
@@ -303,7 +312,7 @@ def _hitters(rng: np.random.Generator, models: dict[str, LM]) -> dict[str, Case]
             found = _decoded(models, case)
             # Heads that keep the same entries would not tell one table of scores from two.
             differ = any((alive != alive[:1]).any() for alive in found.alive)
-            if found.clearest > CLEAR and differ:
+            if found.clearest > CLEAR and differ and not _same_kept(found, models, case):
                 return case
 
     return {
@@ -311,6 +320,12 @@ def _hitters(rng: np.random.Generator, models: dict[str, LM]) -> dict[str, Case]
         "multi_head": clear(lambda: _case(rng, models, "multi_head", 16, 6, "heavy")),
         "in_the_cache": clear(lambda: _case(rng, models, "deep", 16, 6, "heavy", True)),
     }
+
+
+def _same_kept(found: Decoded, models: dict[str, LM], case: Case) -> bool:
+    """Tell whether the same entries stay where an entry's own query does not count."""
+    other = _decoded(models, case, own_counts=False)
+    return all((a == b).all() for a, b in zip(found.alive, other.alive, strict=True))
 
 
 def _gone(rng: np.random.Generator, models: dict[str, LM]) -> dict[str, Case]:

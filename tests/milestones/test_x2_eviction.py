@@ -17,6 +17,7 @@ from grader.ask import with_arrays
 from milestones.m4_cache_equivalence.depart import ATOL, RTOL
 from milestones.spec import Answer, Answers, Call, Check, Files, Tree
 from milestones.x2_eviction import MILESTONE as WHOLE_MILESTONE
+from milestones.x2_eviction.checks import TO_SINGLE_PRECISION
 from solutions.draft import Draft, Source, write_content
 from solutions.lesson import read_lesson
 from solutions.small_lm.inference import logits_of, norm, rotate, softmax
@@ -196,6 +197,35 @@ def test_evictions_are_never_decided_by_a_near_tie_and_heads_differ(seed: int) -
         assert (np.diff(scores, axis=1) > 0).all()
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_a_newest_entry_has_the_top_score_in_every_head_that_must_choose(seed: int) -> None:
+    draft = drawn(seed)
+    for name, table in draft.questions["heavy.json"].items():
+        scores, room = np.array(table), draft.questions["questions.json"]["heavy"][name]["room"]
+        n_older = scores.shape[1] - (room - room // 2)
+        if n_older <= room // 2:
+            continue
+        assert (scores.argmax(axis=1) > n_older).all()
+        right = draft.truth["heavy.npz"][f"heavy/{name}"]
+        top = np.argsort(-scores, axis=1)[:, : room // 2]
+        newest = np.tile(np.arange(n_older, scores.shape[1]), (len(scores), 1))
+        joined = np.sort(np.concatenate((top, newest), axis=1), axis=1)
+        assert (joined != right).any(axis=1).all()
+        # one of the newest too few, one heavy hitter too many
+        swapped = np.argsort(-scores[:, : n_older + 1], axis=1)[:, : room // 2 + 1]
+        assert (np.sort(swapped, axis=1) != right[:, : room // 2 + 1]).any()
+
+
+@pytest.mark.parametrize("seed", [4, 5, 11])
+def test_leaving_out_its_own_query_changes_what_stays_in_every_sequence(seed: int) -> None:
+    draft = drawn(seed)
+    models = with_arrays(draft.questions["models.json"])
+    for name, case in draft.questions["questions.json"]["hitters"].items():
+        other = {key: value for key, value in case.items() if key != "model"}
+        wrong = decoded(models[case["model"]], **other, own_counts=False).logits
+        assert not within(wrong, draft.truth["hitters.npz"][f"hitters/{name}"], 1e6), name
+
+
 def test_another_seed_asks_something_else_in_every_file() -> None:
     one, other = drawn(1), drawn(2)
     for name in one.questions:
@@ -360,6 +390,68 @@ def test_right_entries_in_another_order_are_told_so(honest: Answers, truth: File
         assert "order" in check.judge(answers, truth).remark
 
 
+def test_heavy_hitters_chosen_among_all_entries_are_told_that_one_stands_twice(
+    split: Path, truth: Files
+) -> None:
+    def joined(scores: np.ndarray, room: int) -> np.ndarray:
+        n = scores.shape[1]
+        if n <= room:
+            return np.tile(np.arange(n), (len(scores), 1))
+        top = np.argsort(-scores, axis=1)[:, : room // 2]
+        newest = np.tile(np.arange(n - (room - room // 2), n), (len(scores), 1))
+        return np.concatenate((top, newest), axis=1)
+
+    answers = put({**HONEST, "heavy_and_recent": joined}, split)
+    assert failing(answers, truth) == ["heavy_hitters_kept"]
+    assert "twice" in check_of("heavy_hitters_kept").judge(answers, truth).remark
+
+
+def check_of(name: str) -> Check:
+    return next(check for check in MILESTONE.checks if check.name == name)
+
+
+def test_a_part_that_is_wrong_by_itself_is_named_where_decode_fails(
+    split: Path, honest: Answers, truth: Files
+) -> None:
+    def unscaled(q: np.ndarray, *others: Any, **named: Any) -> tuple[np.ndarray, None]:
+        return one_step(q * q.shape[-1] ** 0.5, *others, **named)
+
+    wrong = put({**HONEST, "attend": unscaled}, split).by_id
+    # what decode answers with it: that it is wrong is all that matters here
+    off = {
+        name: Answer(a.call, a.value * (1 + 0.01 * np.arange(a.value.size).reshape(a.value.shape)))
+        for name, a in honest.by_id.items() if a.call.function == "decode"
+    }  # fmt: skip
+    decoding = ["room_for_all", "streams_decoded", "heavy_hitters_decoded"]
+    for name in decoding:
+        alone = check_of(name).judge(Answers({**honest.by_id, **off}), truth)
+        assert (alone.passed, alone.think) == (False, "")
+        both = check_of(name).judge(Answers({**wrong, **off}), truth)
+        assert "`attend` is wrong by itself" in both.think
+    # and it costs nothing where decode is right without it
+    assert failing(Answers(wrong), truth) == ["keys_turned_to_their_place"]
+    received = put({**HONEST, "attention_received": lambda **_: np.ones((1, 1))}, split).by_id
+    told = check_of("heavy_hitters_decoded").judge(Answers({**received, **off}), truth).think
+    assert "`attention_received`" in told
+
+
+def test_single_precision_is_told_as_such(honest: Answers, truth: Files) -> None:
+    rounded = {
+        name: Answer(a.call, a.value.astype(np.float32).astype(float))
+        for name, a in honest.by_id.items() if a.call.function in ("decode", "attend")
+    }  # fmt: skip
+    decoding = {n: a for n, a in rounded.items() if a.call.function == "decode"}
+    for name, given in (
+        ("keys_turned_to_their_place", rounded),
+        ("room_for_all", decoding),
+        ("streams_decoded", decoding),
+        ("heavy_hitters_decoded", decoding),
+    ):
+        verdict = check_of(name).judge(Answers({**honest.by_id, **given}), truth)
+        assert not verdict.passed
+        assert verdict.think == TO_SINGLE_PRECISION
+
+
 def test_what_is_said_on_a_hidden_split_holds_no_value(honest: Answers, truth: Files) -> None:
     off = Answers({name: Answer(a.call, a.value + 1) for name, a in honest.by_id.items()})
     for check in MILESTONE.checks:
@@ -416,3 +508,16 @@ def test_attention_that_is_watched_is_put_back_when_a_cell_fails() -> None:
     with pytest.raises(ZeroDivisionError), names["attending"](lambda real: real()):
         raise ZeroDivisionError
     assert names["attend"] is attend
+
+
+def test_a_decode_that_never_calls_attend_is_told_so(capsys: pytest.CaptureFixture[str]) -> None:
+    cells = (node for cell in plain_cells() for node in cell.body)
+    one = next(n for n in cells if isinstance(n, ast.FunctionDef) and n.name == "attending")
+    names: dict[str, Any] = {"attend": lambda: 1, "contextmanager": contextmanager}
+    exec(compile(ast.Module([one], []), "<attending>", "exec"), names)
+    with names["attending"](lambda real: 1 + real()):
+        assert names["attend"]() == 2
+    assert capsys.readouterr().out == ""
+    with names["attending"](lambda real: 1 + real()):
+        pass
+    assert "never called `attend`" in capsys.readouterr().out
