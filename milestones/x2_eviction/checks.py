@@ -182,6 +182,7 @@ def heavy_hitters_decoded(answers: Answers, truth: Files) -> Verdict:
 @check(
     points=0.25,
     topics=["gone"],
+    needs=["first_and_last_kept"],  # else any sum over four guessed entries would pass
     bonus=True,
     think="Count the entries that the last query sees. Nothing of an evicted one may be left, and "
     "nothing of a kept one may be lost.",

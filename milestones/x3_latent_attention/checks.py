@@ -154,6 +154,7 @@ def no_key_per_head(answers: Answers, truth: Files) -> Verdict:
 @check(
     points=0.5,
     topics=["logits"],
+    needs=["absorbed_step"],  # else decoding anew from the tokens would pass
     bonus=True,
     compare=arrays_beside("logits"),
     think="Compare step t with row t of `full_logits`. Both norm a layer's input once; the cache "
