@@ -289,6 +289,33 @@ MISTAKES = (
     ),
     NamedMistake(
         "loss_for_perplexity",
+    NamedMistake(
+        "last_byte_cut_off",
+        (Edit(BYTES, "-(-n_layers * bits // 8)", "n_layers * bits // 8"),),
+        caught_by="bytes_right",
+        hint="The last bits are cut off here where they do not fill a byte. They take one all the "
+        "same: round up.",
+    ),
+    NamedMistake(
+        "rounded_up_in_each_layer",
+        (Edit(BYTES, "-(-n_layers * bits // 8)", "n_layers * -(-bits // 8)"),),
+        caught_by="bytes_right",
+        hint="Each layer is rounded up to a whole byte here. Add up the bits of all layers first.",
+    ),
+    NamedMistake(
+        "rounded_up_for_keys_and_for_values",
+        (
+            Edit(
+                BYTES,
+                "    for scheme in (keys, values):",
+                "    for scheme in (keys, values):\n        bits = -(-bits // 8) * 8",
+            ),
+            Edit(BYTES, "-(-n_layers * bits // 8)", "n_layers * -(-bits // 8)"),
+        ),
+        caught_by="bytes_right",
+        hint="Keys and values of each layer are rounded up to whole bytes here. Add up all bits "
+        "first.",
+    ),
         (Edit(PERPLEXITY, "np.exp(np.concatenate(found).mean())", "np.concatenate(found).mean()"),),
         caught_by="perplexity_right",
         hint="This is the mean loss, in nats. Perplexity is its exponential.",

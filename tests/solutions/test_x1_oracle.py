@@ -197,6 +197,25 @@ def test_numbers_of_every_kind_are_rounded(draft: Draft) -> None:
 
 
 def test_the_truth_is_finite_where_a_check_compares_numbers(draft: Draft) -> None:
+def test_some_caches_do_not_end_with_a_byte_however_often_one_rounds(draft: Draft) -> None:
+    odd, left = 0, set()
+    for case in draft.questions["questions.json"]["bytes"]:
+        shape = case["n_tokens"], case["n_kv_heads"], case["head_dim"]
+        parts = [bits_of(*shape, case[name]) for name in ("keys", "values")]
+        n_layers, bits = case["n_layers"], sum(parts)
+        right = cache_size(**case)
+        each_part = n_layers * sum(-(-part // 8) for part in parts)
+        mistaken = {n_layers * bits // 8, n_layers * -(-bits // 8), each_part}
+        odd += right not in mistaken and len(mistaken) == 3
+        left.add(n_layers * bits % 8)
+        for name in ("keys", "values"):
+            if case[name].get("along") == "channels":
+                assert case["head_dim"] % case[name]["group"] == 0
+    assert odd >= 2
+    assert left & {1, 2, 3}, "to the nearest byte is down"
+    assert left & {5, 6, 7}, "to the nearest byte is up"
+
+
     for name, arrays in draft.truth.items():
         if name.endswith(".npz") and name != "decoded.npz":
             assert all(np.isfinite(array).all() for array in arrays.values()), name
