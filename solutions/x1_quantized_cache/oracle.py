@@ -129,7 +129,17 @@ def _fp8(rng: np.random.Generator) -> Part:
             f"{topic}/{kind}": np.array([float(FP8[kind].code(number)) for number in numbers[kind]])
             for kind in FP8
         }
-    return {"codes": codes}, {"rounded": rounded, "edges": edges}, right
+    given = {"rounded": rounded, "edges": edges}
+    right["inputs.npz"] = {
+        f"{topic}/{kind}": np.array(numbers[kind])
+        for topic, numbers in given.items()
+        for kind in FP8
+    }
+    # A call shows an array by its name: one that cannot be taken for a kind.
+    arrays = {
+        topic: {f"values_{kind}": numbers[kind] for kind in FP8} for topic, numbers in given.items()
+    }
+    return {"codes": codes}, arrays, right
 
 
 def _again(kind: str, code: int) -> float:
