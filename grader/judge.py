@@ -30,6 +30,7 @@ from milestones.spec import (
 PROBE_ROWS = 16  # wrong rows kept of a mistake's long answer: enough to tell mistakes apart
 PROBE_TEXT = 200  # characters
 TEXT_SHA256 = "text_sha256"
+SIGNED_ZEROS = "signed_zeros"  # only the signs of zeros tell a mistake's array from the right one
 DECIMALS_TOLD = 4  # as a terminal shows a figure
 SAME_RTOL = 1e-9  # two computations of the same wrong formula differ by rounding only
 
@@ -38,6 +39,7 @@ SAME_RTOL = 1e-9  # two computations of the same wrong formula differ by roundin
 class Mistake:
     """A known mistake as a split stores it: the checks that catch it, its hint, its answers.
 
+    Whoever makes it fails the first of its `checks`, and may fail the others.
     `problems` are the calls that it gives no usable answer to, and why: an error of another kind is
     another mistake.
     """
@@ -67,7 +69,8 @@ def probe(wrong: Any, right: Any) -> Any:
     """Return what a split stores of a mistake's answer, so that it can be known again.
 
     Of an array these are a few rows spread over all, and more from those that the mistake gets
-    wrong; an array of no rows, or of no dimension, has nothing to be known by: None. Of a long text
+    wrong, if only in the sign of a zero where they differ in nothing else; an array of no rows, or
+    of no dimension, has nothing to be known by: None. Of a long text
     it is a hash: what somebody wrote at length is nobody else's to read. Any other answer is stored
     as it was sent.
     """
@@ -78,11 +81,16 @@ def probe(wrong: Any, right: Any) -> Any:
     if wrong.size == 0 or wrong.ndim == 0:
         return None
     rows = _spread(np.arange(len(wrong)), PROBE_ROWS // 4)
+    by_sign = False
     if isinstance(right, np.ndarray) and wrong.shape == right.shape:
         far = ~np.isclose(wrong, right, rtol=SAME_RTOL, atol=0.0, equal_nan=True)
+        if not far.any():
+            far = (right == 0) & (np.signbit(wrong) != np.signbit(right))
+            by_sign = bool(far.any())
         differing = np.flatnonzero(far.reshape(len(far), -1).any(axis=1))
         rows = np.union1d(rows, _spread(differing, PROBE_ROWS))
-    return {"rows": rows.tolist(), "values": _without_nan_tokens(wrong[rows].tolist())}
+    kept = {"rows": rows.tolist(), "values": _without_nan_tokens(wrong[rows].tolist())}
+    return kept | {SIGNED_ZEROS: True} if by_sign else kept
 
 
 def _spread(rows: np.ndarray, count: int) -> np.ndarray:
@@ -109,8 +117,9 @@ def judge(
     *,
     public: bool,
     read_table: ReadTable | None = None,
+    settled: Sequence[CheckReport] = (),
 ) -> tuple[CheckReport, ...]:
-    """Judge every check of a milestone, in order.
+    """Judge every check of a milestone, in order; other checks of these answers may be `settled`.
 
     On a split that is not public, what names a single question is left out of the hint. With
     `read_table`, which reads what calls name by a path, a diagnosis also tells slips and slices.
@@ -126,8 +135,10 @@ def judge(
             skipped = _report(check, Outcome.SKIPPED, hint=f"Waits for: {waits_for[0]}")
             reports.append(skipped)
             continue
+        before = {r.name for r in (*settled, *reports) if r.outcome is Outcome.PASSED}
+        possible = [m for m in mistakes if check.name in m.checks and m.checks[0] not in before]
         with np.errstate(all="ignore"):  # answers may be of any size: that is no news, and no fault
-            judged = _judge_one(check, answers, truth, mistakes, public, read_table)
+            judged = _judge_one(check, answers, truth, possible, public, read_table)
             reports.append(judged)
     return tuple(reports)
 
@@ -164,7 +175,7 @@ def _judge_one(
         verdict = replace(verdict, figure=_coarse(verdict.figure))
     if verdict.passed:
         return _report(check, Outcome.PASSED, verdict)
-    made = next((m for m in mistakes if check.name in m.checks and _same(m, check, asked)), None)
+    made = next((mistake for mistake in mistakes if _same(mistake, check, asked)), None)
     known = None if made is None else Known(made.hint, len(asked))
     unanswered = problem is not None and (
         not check.sees_problems or all(answer.problem is not None for answer in asked)
@@ -174,6 +185,20 @@ def _judge_one(
     hint = in_one_string(diagnosis, equals=known is None)
     report = replace(_report(check, Outcome.FAILED, verdict, hint=hint), diagnosis=diagnosis)
     return report if made is None else replace(report, mistake=made.name)
+
+
+def shows(mistake: Mistake, check: Check, right: Answers) -> bool:
+    """Tell whether what is stored of a mistake differs from the right answers that a check reads.
+
+    Where it does not, whoever fails that check by any other mistake would seem to make this one.
+    The words of an exception count here: a check may read them, though a mistake is recognised in
+    any wording.
+    """
+    asked = [answer for topic in check.topics for answer in right.under(topic)]
+    return not all(
+        _same_answer(mistake, answer, () if answer.call.returns == "raised" else check.reads)
+        for answer in asked
+    )
 
 
 def _same(mistake: Mistake, check: Check, asked: Sequence[Answer]) -> bool:
@@ -228,7 +253,7 @@ def _equal(value: Any, stored: Any) -> bool:
 
 
 def _same_rows(value: np.ndarray, stored: Mapping[str, Any], columns: Sequence[int] = ()) -> bool:
-    if stored.keys() != {"rows", "values"}:  # the mistake's answer was a dict, and no array
+    if stored.keys() - {SIGNED_ZEROS} != {"rows", "values"}:  # a dict was answered, and no array
         return False
     rows, kept = stored["rows"], np.asarray(stored["values"], dtype=float)
     if value.ndim == 0 or value.ndim != kept.ndim or len(value) <= max(rows):
@@ -236,9 +261,12 @@ def _same_rows(value: np.ndarray, stored: Mapping[str, Any], columns: Sequence[i
     found = value[rows]
     if columns and found.shape[1:] == kept.shape[1:] and value.ndim == 2:
         found, kept = found[:, list(columns)], kept[:, list(columns)]
-    return found.shape == kept.shape and bool(
-        np.allclose(found, kept, rtol=SAME_RTOL, atol=0.0, equal_nan=True)
-    )
+    if found.shape != kept.shape:
+        return False
+    same = np.isclose(found, kept, rtol=SAME_RTOL, atol=0.0, equal_nan=True)
+    if SIGNED_ZEROS in stored:
+        same &= (kept != 0) | (np.signbit(found) == np.signbit(kept))
+    return bool(same.all())
 
 
 def _report(

@@ -9,6 +9,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -20,7 +21,7 @@ import pandas as pd
 import milestones
 from grader import __version__
 from grader.errors import BadInputError
-from grader.judge import Mistake, mistake_as_json, probe
+from grader.judge import Mistake, mistake_as_json, probe, shows
 from grader.split import SCHEMA, file_hashes
 from milestones.runs import LABELS
 from milestones.spec import Answers, Files, Milestone
@@ -174,7 +175,10 @@ def mistaken_answers(milestone: Milestone, folder: Path, right: Answers) -> dict
 def stored_mistakes(
     slug: str, mistaken: Mapping[str, Answers], right: Answers
 ) -> tuple[Mistake, ...]:
-    """Return a milestone's mistakes with their answers on the topics of the checks they fail."""
+    """Return a milestone's mistakes with their answers on the topics of the checks they fail.
+
+    Of those checks the ones are stored in which this split shows the mistake.
+    """
     checks = {check.name: check for check in milestones.load(slug).checks}
     stored = []
     for mistake in named_mistakes(slug):
@@ -194,7 +198,9 @@ def stored_mistakes(
             for call_id, answer in asked.items()
             if answer.problem is not None
         }
-        stored.append(Mistake(mistake.name, mistake.checks, mistake.hint, answers, problems))
+        kept = Mistake(mistake.name, mistake.checks, mistake.hint, answers, problems)
+        shown = tuple(name for name in kept.checks if shows(kept, checks[name], right))
+        stored.append(replace(kept, checks=shown))
     return tuple(stored)
 
 

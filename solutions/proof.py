@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import milestones
-from grader.judge import judge
+from grader.judge import Mistake, judge
 from grader.report import CheckReport, Outcome, shown_points
 from milestones.spec import Answers, Check, Milestone
 from solutions.exam import (
@@ -68,8 +68,10 @@ def prove(slug: str, folder: Path, *, margins: bool = True, keep: bool = False) 
         answers: Answers, checks: Sequence[Check] = milestone.checks
     ) -> tuple[CheckReport, ...]:
         asked = replace(milestone, checks=tuple(checks))
-        return judge(asked, answers, truth, stored, public=True)
+        others = [report for report in reference if report.name not in {c.name for c in checks}]
+        return judge(asked, answers, truth, stored, public=True, settled=others)
 
+    reference: tuple[CheckReport, ...] = ()
     reference = judged(right)
     faults = [
         *_solved_faults(reference, margins),
@@ -85,6 +87,7 @@ def prove(slug: str, folder: Path, *, margins: bool = True, keep: bool = False) 
         caught[mistake.name] = _failed(reports)
         faults += _mistake_faults(mistake, reports, margins)
     faults += _unnamed_checks(milestone, named_mistakes(slug))
+    faults += unseen(named_mistakes(slug), stored)
     seconds = time.perf_counter() - started
     faults = [f"{slug}: {fault}" for fault in faults]
     kept = Answered(right, blank, mistaken) if keep else None
@@ -183,6 +186,16 @@ def _mistake_faults(
         if r.outcome is Outcome.BROKEN
     ]
     return faults
+
+
+def unseen(mistakes: Sequence[NamedMistake], stored: Sequence[Mistake]) -> list[str]:
+    """Return a fault for each mistake that a split does not show in the check that catches it."""
+    shown = {mistake.name: mistake.checks for mistake in stored}
+    return [
+        f"the mistake {m.name} answers as the solution does in what {m.caught_by} reads"
+        for m in mistakes
+        if m.caught_by not in shown[m.name]
+    ]
 
 
 def _unnamed_checks(milestone: Milestone, mistakes: Sequence[NamedMistake]) -> list[str]:

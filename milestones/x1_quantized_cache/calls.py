@@ -27,7 +27,7 @@ def calls(questions: Files) -> list[Call]:
         again = {"x": Result(decoded.id), "kind": kind}
         found += [decoded, Call(f"again/{kind}", "to_fp8", again, "array")]
     found += [
-        Call(f"{topic}/{kind}", "to_fp8", _with_x(topic, kind, {"kind": kind}), "array")
+        Call(f"{topic}/{kind}", "to_fp8", _with_x(topic, f"values_{kind}", {"kind": kind}), "array")
         for topic in ("rounded", "edges")
         for kind in asked["codes"]
     ]

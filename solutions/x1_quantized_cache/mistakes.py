@@ -11,6 +11,8 @@ WITH_INT = ("schemes_right", "perplexity_right")
 WITH_GROUPS = ("schemes_right", "perplexity_right", "outliers_told", "model_measured")
 WITH_FP8 = ("fp8_edges", "schemes_right")
 
+OPENED = "rest_bits, bias, _ = FP8[kind]"
+
 # Some of these divide by zero or overflow, as they should: numpy warns, and a test that turns
 # warnings into errors would otherwise see an exception where a student sees a number.
 QUIET = "with np.errstate(all='ignore'):\n        "
@@ -95,9 +97,31 @@ MISTAKES = (
         "field_of_ones_is_special",
         (Edit(FROM_FP8, "codes % 128 == 127", "field == 15"),),
         caught_by="fp8_values_right",
-        also=("schemes_right",),
         hint="In E4M3 an exponent field of ones is ordinary: only with all seven bits set is it "
         "NaN. As in IEEE formats it would end at 240, not 448.",
+    ),
+    NamedMistake(
+        "bias_one_too_large",
+        (Edit(FROM_FP8, OPENED, f"{OPENED}\n    bias += 1"),),
+        caught_by="fp8_values_right",
+        also=("schemes_right",),
+        hint="Half the right value: the exponent is one too small. The bias is 7 in E4M3 and 15 in "
+        "E5M2, so that an exponent field of 7, or of 15, is a factor of 1.",
+    ),
+    NamedMistake(
+        "bias_one_too_small",
+        (Edit(FROM_FP8, OPENED, f"{OPENED}\n    bias -= 1"),),
+        caught_by="fp8_values_right",
+        also=("schemes_right",),
+        hint="Twice the right value: the exponent is one too large. The bias is 7 in E4M3 and 15 "
+        "in E5M2, so that an exponent field of 7, or of 15, is a factor of 1.",
+    ),
+    NamedMistake(
+        "subnormals_one_exponent_lower",
+        (Edit(FROM_FP8, "rest.astype(float), 1 - bias", "rest.astype(float), -bias"),),
+        caught_by="fp8_values_right",
+        also=("schemes_right",),
+        hint="With exponent field 0 the exponent is 1 - bias, as with field 1; here it is -bias.",
     ),
     NamedMistake(
         "no_zero_below_zero",
@@ -122,7 +146,7 @@ MISTAKES = (
             ),
         ),
         caught_by="fp8_rounding",
-        also=WITH_FP8,
+        also=("fp8_edges",),
         hint="A tie goes away from zero here. It goes to the even code.",
     ),
     NamedMistake(
@@ -138,6 +162,20 @@ MISTAKES = (
         also=WITH_FP8,
         hint="Numbers below the smallest normal one become 0 here. The subnormal codes are there "
         "for them: their steps are as long as those just above.",
+    ),
+    NamedMistake(
+        "zero_has_the_exponent_zero",
+        (
+            Edit(
+                TO_FP8,
+                "exponent = np.frexp(np.maximum(size, 2.0**least))[1] - 1",
+                "exponent = np.where(size == 0, -1, np.frexp(np.maximum(size, 2.0**least))[1] - 1)",
+            ),
+        ),
+        caught_by="fp8_edges",
+        also=("fp8_round_trip", "schemes_right"),
+        hint="0 has no exponent of its own (`frexp` says 0, `log2` minus infinity). Its code is 0, "
+        "or 128 with a sign: below the smallest normal number all have one exponent, 1 - bias.",
     ),
     NamedMistake(
         "wraps_around",
@@ -184,6 +222,14 @@ MISTAKES = (
         also=WITH_GROUPS,
         hint="The smallest number of a group is code 0, also where it lies above zero: else codes "
         "are spent on numbers that are not there.",
+    ),
+    NamedMistake(
+        "errors_swapped",
+        (Edit(PROFILE, '("channels", "tokens")', '("tokens", "channels")'),),
+        caught_by="outliers_told",
+        also=("model_measured",),
+        hint="The two errors are swapped: first that of groups along channels, then that of groups "
+        "along tokens.",
     ),
     NamedMistake(
         "grouped_the_other_way",
@@ -242,6 +288,33 @@ MISTAKES = (
         (Edit(BYTES, '"token": n_tokens * n_kv_heads', '"token": n_tokens'),),
         caught_by="bytes_right",
         hint="By token there is a scale for each token and each head.",
+    ),
+    NamedMistake(
+        "last_byte_cut_off",
+        (Edit(BYTES, "-(-n_layers * bits // 8)", "n_layers * bits // 8"),),
+        caught_by="bytes_right",
+        hint="The last bits are cut off here where they do not fill a byte. They take one all the "
+        "same: round up.",
+    ),
+    NamedMistake(
+        "rounded_up_in_each_layer",
+        (Edit(BYTES, "-(-n_layers * bits // 8)", "n_layers * -(-bits // 8)"),),
+        caught_by="bytes_right",
+        hint="Each layer is rounded up to a whole byte here. Add up the bits of all layers first.",
+    ),
+    NamedMistake(
+        "rounded_up_for_keys_and_for_values",
+        (
+            Edit(
+                BYTES,
+                "    for scheme in (keys, values):",
+                "    for scheme in (keys, values):\n        bits = -(-bits // 8) * 8",
+            ),
+            Edit(BYTES, "-(-n_layers * bits // 8)", "n_layers * -(-bits // 8)"),
+        ),
+        caught_by="bytes_right",
+        hint="Keys and values of each layer are rounded up to whole bytes here. Add up all bits "
+        "first.",
     ),
     NamedMistake(
         "always_by_token",

@@ -129,7 +129,17 @@ def _fp8(rng: np.random.Generator) -> Part:
             f"{topic}/{kind}": np.array([float(FP8[kind].code(number)) for number in numbers[kind]])
             for kind in FP8
         }
-    return {"codes": codes}, {"rounded": rounded, "edges": edges}, right
+    given = {"rounded": rounded, "edges": edges}
+    right["inputs.npz"] = {
+        f"{topic}/{kind}": np.array(numbers[kind])
+        for topic, numbers in given.items()
+        for kind in FP8
+    }
+    # A call shows an array by its name: one that cannot be taken for a kind.
+    arrays = {
+        topic: {f"values_{kind}": numbers[kind] for kind in FP8} for topic, numbers in given.items()
+    }
+    return {"codes": codes}, arrays, right
 
 
 def _again(kind: str, code: int) -> float:
@@ -424,7 +434,36 @@ def _sizes(rng: np.random.Generator) -> list[Given]:
                 "values": _in_groups(other, 32) | {"bits": int(rng.integers(2, 5))},
             }
         )
-    return asked
+    return asked + [_odd_size(rng, last) for last in ((1, 2, 3), (5, 6, 7))]
+
+
+def _odd_size(rng: np.random.Generator, last: Sequence[int]) -> Given:
+    """Draw a cache whose bits fill no whole byte: it matters how often, and which way, one rounds.
+
+    `last` are the bits that may be left over at the very end.
+    """
+    while True:
+        shape: Given = {
+            "n_layers": int(rng.integers(5, 60)),
+            "n_kv_heads": int(rng.choice([1, 3, 5])),
+            "head_dim": int(rng.choice([45, 63, 81, 99])),  # 3 and 9 divide each
+            "n_tokens": int(rng.integers(100, 2_000)),
+        }
+        one: Scheme = {"format": "int", "bits": int(rng.choice([3, 5, 7])), "share": "token"}
+        other = _in_groups("channels", int(rng.choice([3, 9]))) | {"bits": int(rng.choice([3, 5]))}
+        keys, values = (one, other) if rng.random() < 0.5 else (other, one)
+        n_layers, n_kv_heads, head_dim, n_tokens = shape.values()
+        bits = [bits_of(n_tokens, n_kv_heads, head_dim, each) for each in (keys, values)]
+        exact = n_layers * sum(bits)
+        size_in_bytes = _whole_bytes(exact)
+        each_layer = n_layers * _whole_bytes(sum(bits))
+        each_part = n_layers * sum(map(_whole_bytes, bits))
+        if exact % 8 in last and size_in_bytes < each_layer < each_part:
+            return {**shape, "keys": keys, "values": values}
+
+
+def _whole_bytes(bits: int) -> int:
+    return (bits + 7) // 8
 
 
 def _shape(rng: np.random.Generator) -> Given:
@@ -440,4 +479,4 @@ def cache_size(
 ) -> int:
     """Return the bytes of a whole cache, a last part of a byte counted as one."""
     bits = n_layers * sum(bits_of(n_tokens, n_kv_heads, head_dim, each) for each in (keys, values))
-    return (bits + 7) // 8
+    return _whole_bytes(bits)

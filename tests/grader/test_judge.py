@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from grader.ask import Desk
-from grader.judge import Mistake, judge, probe, read_mistakes
+from grader.judge import Mistake, judge, mistake_as_json, probe, read_mistakes, shows
 from grader.report import Outcome
 from grader.trouble import Trouble
 from grader.trouble import problem as problem_of
@@ -244,6 +244,75 @@ def test_a_mistake_is_not_read_into_answers_that_are_wrong_elsewhere() -> None:
     for value, hint in ((wrong, "Hm."), (also_wrong, "")):
         (report,) = judged(Answer(CALL, value), _fails, mistakes=(mistake,))
         assert report.hint == hint
+
+
+def test_a_mistake_that_only_loses_the_sign_of_a_zero_is_known_by_that_sign(tmp_path: Path) -> None:
+    right = np.arange(1.0, 101.0)
+    right[[40, 41]] = (0.0, -0.0)
+    wrong = np.where(right == 0, 0.0, right)
+    mistake = Mistake("m", ("is_seven",), "Hm.", {"number/0": probe(wrong, right)})
+    (tmp_path / "m0").mkdir()
+    stored = json.dumps([mistake_as_json(mistake)], allow_nan=False)
+    (tmp_path / "m0" / "mistakes.json").write_text(stored)
+    (read,) = read_mistakes(Files(tmp_path), "m0")
+    elsewhere = right.copy()
+    elsewhere[7] = 5.0
+    for value, hint in ((wrong, "Hm."), (elsewhere, ""), (right, ""), (np.abs(right), "Hm.")):
+        (report,) = judged(Answer(CALL, value), _fails, mistakes=(read,))
+        assert report.hint == hint
+
+
+def test_the_sign_of_a_zero_counts_only_where_nothing_else_differs() -> None:
+    right = np.array([0.0, 1.0, 2.0])
+    wrong = np.array([-0.0, 1.0, 3.0])
+    mistake = Mistake("m", ("is_seven",), "Hm.", {"number/0": probe(wrong, right)})
+    (report,) = judged(Answer(CALL, np.abs(wrong)), _fails, mistakes=(mistake,))
+    assert report.hint == "Hm."
+
+
+def test_a_mistake_shows_in_a_check_only_where_its_answers_differ_in_what_that_check_reads() -> (
+    None
+):
+    right = np.ones((50, 2))
+    answers = Answers({CALL.id: Answer(CALL, right)})
+    for wrong, reads, seen in (
+        (right, (), False),
+        (right * [1, 8], (), True),
+        (right * [1, 8], (0,), False),
+        (right * [1, 8], (1,), True),
+    ):
+        mistake = Mistake("m", ("is_seven",), "Hm.", {CALL.id: probe(wrong, right)})
+        assert shows(mistake, replace(_fails, reads=reads), answers) is seen
+    raised = Mistake("m", ("is_seven",), "Hm.", {}, {CALL.id: "`number` raised"})
+    assert shows(raised, _fails, answers)
+
+
+def test_a_mistake_in_the_words_of_an_exception_shows_though_it_is_known_in_any_wording() -> None:
+    refusal = replace(CALL, returns="raised")
+    right = Answers({CALL.id: Answer(refusal, {"raised": ["ValueError"], "message": "no n"})})
+    reading = replace(_fails, reads=("raised",))
+    for message, seen in (("no", True), ("no n", False)):
+        answer = {"raised": ["ValueError"], "message": message}
+        assert shows(Mistake("m", ("is_seven",), "Hm.", {CALL.id: answer}), reading, right) is seen
+
+
+def test_who_passes_the_check_that_catches_a_mistake_has_not_made_it() -> None:
+    both = replace(MISTAKE, checks=("is_seven", "_always_fails"), answers={"number/0": 7})
+    for value, told in ((7, False), (8, True)):
+        mistake = replace(both, answers={"number/0": value})
+        reports = judged(Answer(CALL, value), is_seven, _always_fails, mistakes=(mistake,))
+        assert (reports[1].mistake == "eight") is told
+        alone = judged(Answer(CALL, value), _always_fails, mistakes=(mistake,))
+        assert alone[0].mistake == "eight", "nothing is known of the other check"
+        (settled,) = judge(
+            Milestone("m0", "Numbers", ("number",), lambda _questions: [CALL], (_always_fails,)),
+            Answers({CALL.id: Answer(CALL, value)}),
+            Files(Path()),
+            (mistake,),
+            public=True,
+            settled=reports[:1],
+        )
+        assert (settled.mistake == "eight") is told
 
 
 def test_a_mistake_without_an_answer_to_a_question_is_not_read_into_one() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,9 +15,12 @@ import pandas as pd
 import pytest
 
 from grader.ask import with_arrays
+from grader.judge import judge, read_mistakes, shows
+from grader.report import CheckReport
 from milestones.spec import Answer, Answers, Files, Result, Tree
 from milestones.x1_quantized_cache import MILESTONE as WHOLE_MILESTONE
-from solutions.exam import write_questions
+from solutions.exam import reference_answers, write_questions
+from solutions.lesson import read_lesson
 from solutions.proof import prove
 from solutions.x1_quantized_cache import oracle
 from solutions.x1_quantized_cache.formats import in_double
@@ -214,6 +218,140 @@ def test_what_is_said_on_a_hidden_split_holds_no_value(split: Path, truth: Files
         assert not verdict.passed
         told = re.sub(r"^Off in [\d,]+ of (the )?[\d,]+ (answers|values|codes)", "", verdict.remark)
         assert not any(letter.isdigit() for letter in told), verdict.remark
+
+
+# ---------------------------------------------------------------- what is told of slips
+
+
+@pytest.fixture(scope="module")
+def right(split: Path) -> Answers:
+    """The solved notebook's answers; the mistakes are stored beside the truth."""
+    prove(SLUG, split)
+    return reference_answers(SLUG, split)
+
+
+def told(right: Answers, truth: Files, changed: dict[str, Any]) -> dict[str, CheckReport]:
+    """Judge the right answers with some changed ones among them, as on the public split."""
+    by_id = {
+        key: Answer(answer.call, changed.get(key, answer.value))
+        for key, answer in right.by_id.items()
+    }
+    mistakes = read_mistakes(truth, SLUG)
+    read = pd.read_csv
+    reports = judge(WHOLE_MILESTONE, Answers(by_id), truth, mistakes, public=True, read_table=read)
+    return {report.name: report for report in reports}
+
+
+def test_no_mistake_is_stored_for_a_check_in_which_it_answers_rightly(
+    right: Answers, truth: Files
+) -> None:
+    checks = {check.name: check for check in WHOLE_MILESTONE.checks}
+    for mistake in read_mistakes(truth, SLUG):
+        assert mistake.checks
+        for name in mistake.checks:
+            assert shows(mistake, checks[name], right), (mistake.name, name)
+
+
+def test_a_wrong_value_of_one_kind_of_code_is_not_told_as_a_lost_sign(
+    right: Answers, truth: Files
+) -> None:
+    e4m3, e5m2 = (right.value(f"decoded/{kind}") for kind in ("e4m3", "e5m2"))
+    smallest = np.abs(e5m2) < 2.0**-14
+    for changed in (
+        {"decoded/e4m3": np.where(np.isnan(e4m3), 480.0, e4m3)},
+        {"decoded/e4m3": np.where(np.isnan(e4m3), np.inf, e4m3)},
+        {"decoded/e5m2": np.where(np.isnan(e5m2), 98_304.0, e5m2)},
+        {"decoded/e5m2": np.where(np.isinf(e5m2), np.nan, e5m2)},
+        {"decoded/e5m2": np.where(smallest, np.copysign(0.0, e5m2), e5m2)},
+    ):
+        report = told(right, truth, changed)["fp8_values_right"]
+        assert report.mistake == ""
+        assert "sign and nothing else" not in report.hint
+    positive = {
+        f"decoded/{kind}": np.where(v == 0, 0.0, v) for kind, v in (("e4m3", e4m3), ("e5m2", e5m2))
+    }
+    report = told(right, truth, positive)["fp8_values_right"]
+    assert report.mistake == "no_zero_below_zero"
+    assert "First at code 128 (0x80): 0 where -0 was expected." in report.hint
+
+
+def test_a_bias_that_is_one_off_is_told_as_that(right: Answers, truth: Files) -> None:
+    for factor, name in ((0.5, "bias_one_too_large"), (2.0, "bias_one_too_small")):
+        changed = {f"decoded/{kind}": right.value(f"decoded/{kind}") * factor for kind in TYPES}
+        report = told(right, truth, changed)["fp8_values_right"]
+        assert report.mistake == name
+        assert "bias" in report.hint
+    one = {"decoded/e4m3": right.value("decoded/e4m3") * 0.5}
+    report = told(right, truth, one)["fp8_values_right"]
+    assert "Keys and values are two" not in report.hint
+
+
+def test_swapped_errors_are_not_told_as_groups_that_run_the_other_way(
+    right: Answers, truth: Files
+) -> None:
+    changed = {
+        key: answer.value[..., [0, 2, 1]]
+        for topic in ("profiles", "model")
+        for key, answer in ((a.call.id, a) for a in right.under(topic))
+    }
+    reports = told(right, truth, changed)
+    for name in ("outliers_told", "model_measured"):
+        assert reports[name].mistake == "errors_swapped"
+
+
+def test_a_wrong_code_is_told_by_the_number_that_it_was_asked_for(
+    right: Answers, truth: Files, split: Path
+) -> None:
+    decoded = right.value("decoded/e4m3")
+    zero = (decoded == 0) & ~np.signbit(decoded)
+    again = np.where(zero, 40.0, right.value("again/e4m3"))
+    report = told(right, truth, {"again/e4m3": again})["fp8_round_trip"]
+    assert "First at the input 0.0: 40 where 0 was expected." in report.hint
+    assert "0.0 and -0.0" in report.hint
+    asked = json.loads((split / "questions" / SLUG / "arrays.json").read_text())
+    for topic, name in (("rounded", "fp8_rounding"), ("edges", "fp8_edges")):
+        for kind in TYPES:
+            codes = right.value(f"{topic}/{kind}").copy()
+            codes[7] += 1
+            report = told(right, truth, {f"{topic}/{kind}": codes})[name]
+            assert f"at the input {asked[topic][f'values_{kind}'][7]!r}: " in report.hint
+            assert f"to_fp8(x=values_{kind}, kind='{kind}')" in report.hint
+
+
+def test_what_is_held_in_16_bits_may_be_rounded_to_16_bits_and_not_to_8(
+    right: Answers, truth: Files
+) -> None:
+    x = right.value("seen/sixteen_bits")
+    largest = np.abs(x).max() / 127
+    for seen, fine in (
+        (x, True),
+        (x.astype(np.float16).astype(float), True),
+        (x.astype(ml_dtypes.bfloat16).astype(float), True),
+        (x.astype(TYPES["e4m3"]).astype(float), False),
+        (x.astype(TYPES["e5m2"]).astype(float), False),
+        (np.rint(x / largest) * largest, False),
+    ):
+        report = told(right, truth, {"seen/sixteen_bits": seen})["schemes_right"]
+        assert (report.points == 0.25) is fine, report.hint
+
+
+def test_the_model_without_outliers_comes_back_when_the_cell_is_interrupted() -> None:
+    (cell,) = [c for c in read_lesson(SLUG) if "with_outliers = lm" in c.source]
+    planting = cell.source[cell.source.index("original, with_outliers") :]
+
+    names: dict[str, Any] = {"PLAIN": {}, "math": math, "np": np, "BY_TOKEN_8": {}}
+    names |= {"planted": lambda *_, **__: "planted", "in_groups": lambda *_: {}}
+
+    def change(*_: object) -> tuple[float, float]:
+        if names["lm"] == names["interrupted"]:
+            raise KeyboardInterrupt
+        return 0.0, 0.0
+
+    for model in ("original", "planted"):
+        names |= {"lm": "original", "change": change, "interrupted": model}
+        with pytest.raises(KeyboardInterrupt):
+            exec(planting, names)
+        assert names["lm"] == "original"
 
 
 def test_points_are_five_and_all_bonus() -> None:

@@ -15,6 +15,7 @@ import pytest
 
 import milestones
 from grader.errors import BadInputError
+from grader.judge import Mistake
 from grader.report import CheckReport, Outcome
 from grader.split import file_hashes, open_split, read_manifest
 from milestones.runs import COLUMNS, LABELS
@@ -29,7 +30,7 @@ from solutions.exam import building_beside, public_runs, write_questions
 from solutions.instructor_runs import OwnRuns, read_runs, without_public
 from solutions.m7_planner import oracle
 from solutions.mistake import NamedMistake
-from solutions.proof import _mistake_faults
+from solutions.proof import _mistake_faults, unseen
 from solutions.split import main, make, put_in_place, read_seed, write_seed
 from solutions.world import command as world
 from solutions.world.draw import draw_hidden
@@ -275,6 +276,12 @@ def test_what_figures_tell_of_a_mistake_is_not_required_of_own_runs(
     (fault,) = _mistake_faults(mistake, reports, required)
     assert ("mape" in fault) is required
     assert "exact" in fault
+
+
+def test_a_mistake_that_its_catcher_cannot_see_is_a_fault_of_the_split() -> None:
+    mistake = NamedMistake("m", (), "a", "Hm.", also=("b",))
+    for shown, n_faults in ((("a", "b"), 0), (("a",), 0), (("b",), 1), ((), 1)):
+        assert len(unseen([mistake], [Mistake("m", shown, "Hm.", {})])) == n_faults
 
 
 def test_too_large_workloads_are_found_beside_runs_of_one_small_model() -> None:
