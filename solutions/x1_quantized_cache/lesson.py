@@ -889,7 +889,7 @@ def planted(lm, pair, factor):
     return {**lm, "layers": layers}
 
 
-original, with_outliers = lm, planted(lm, pair=5, factor=16)
+trained, outlying = lm["layers"], planted(lm, pair=5, factor=16)["layers"]
 schemes = {
     "16 bits": PLAIN,
     "E4M3": {"format": "e4m3"},
@@ -902,16 +902,18 @@ schemes = {
 print("keys alone: rise of perplexity, %   as trained   with outliers")
 compared = {}
 ratios = []
-try:  # `perplexity` and `profile_lm` run whatever model `lm` is: put it back in any case
+try:  # `perplexity` and `profile_lm` run `lm` with the layers it has: put them back in any case
     for name, scheme in schemes.items():
         compared[name] = []
-        for lm in (original, with_outliers):  # noqa: B007
+        for layers in (trained, outlying):
+            lm["layers"] = layers
             compared[name].append(100 * math.expm1(change(scheme, PLAIN)[0]))
         print(f"{name:35} {compared[name][0]:+10.3f} {compared[name][1]:+14.3f}")
-    for lm in (original, with_outliers):  # noqa: B007
+    for layers in (trained, outlying):
+        lm["layers"] = layers
         ratios.append(profile_lm(pieces[0], 4, 32)[:, 0, 0].max())
 finally:
-    lm = original
+    lm["layers"] = trained
 print(
     f"largest channel over the median, keys: {ratios[0]:.1f} as trained, {ratios[1]:.1f} with outliers"
 )

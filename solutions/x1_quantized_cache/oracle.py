@@ -182,7 +182,9 @@ def _edges(rng: np.random.Generator, kind: str) -> list[float]:
     tiny = [float(f"{least * factor:.{DIGITS}g}") for factor in rng.uniform(0.01, 0.45, 2)]
     some = float(f"{least * rng.uniform(0.55, 0.95):.{DIGITS}g}")
     sizes = [largest, *beyond, *far, 0.0, least / 2, *tiny, some]
-    return [sign * size for size in sizes for sign in (1.0, -1.0)]
+    edges = [sign * size for size in sizes for sign in (1.0, -1.0)]
+    # another order in each split: the codes of these numbers are nearly the same in all
+    return [edges[i] for i in rng.permutation(len(edges))]
 
 
 # ---------------------------------------------------------------- groups, schemes, profiles

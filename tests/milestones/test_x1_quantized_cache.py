@@ -336,22 +336,22 @@ def test_what_is_held_in_16_bits_may_be_rounded_to_16_bits_and_not_to_8(
 
 
 def test_the_model_without_outliers_comes_back_when_the_cell_is_interrupted() -> None:
-    (cell,) = [c for c in read_lesson(SLUG) if "with_outliers = lm" in c.source]
-    planting = cell.source[cell.source.index("original, with_outliers") :]
+    (cell,) = [c for c in read_lesson(SLUG) if "outlying = lm" in c.source]
+    planting = cell.source[cell.source.index("trained, outlying") :]
 
     names: dict[str, Any] = {"PLAIN": {}, "math": math, "np": np, "BY_TOKEN_8": {}}
-    names |= {"planted": lambda *_, **__: "planted", "in_groups": lambda *_: {}}
+    names |= {"planted": lambda *_, **__: {"layers": "planted"}, "in_groups": lambda *_: {}}
 
     def change(*_: object) -> tuple[float, float]:
-        if names["lm"] == names["interrupted"]:
+        if names["lm"]["layers"] == names["interrupted"]:
             raise KeyboardInterrupt
         return 0.0, 0.0
 
     for model in ("original", "planted"):
-        names |= {"lm": "original", "change": change, "interrupted": model}
+        names |= {"lm": {"layers": "original"}, "change": change, "interrupted": model}
         with pytest.raises(KeyboardInterrupt):
             exec(planting, names)
-        assert names["lm"] == "original"
+        assert names["lm"] == {"layers": "original"}
 
 
 def test_points_are_five_and_all_bonus() -> None:
