@@ -123,8 +123,8 @@ def class_command(
         click.echo(f"{sum(one.reason is reason for one in graded):8,} {reason}")
     if lost := unnamed(graded):
         click.echo(
-            f"{len(lost):,} students miss a milestone and handed in notebooks that bear no "
-            f"milestone's name, not graded: {', '.join(list(lost)[:9])}; see {out}/notes.csv"
+            f"{len(lost):,} students handed in notebooks that bear no milestone's name, not "
+            f"graded: {', '.join(list(lost)[:9])}; see {out}/notes.csv"
         )
     click.echo(str(out / "grades.csv"))
     sys.exit(EXIT_BROKEN if any(one.reason is Reason.BROKEN for one in graded) else EXIT_PASSED)

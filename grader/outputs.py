@@ -93,7 +93,7 @@ def write_class(graded: Sequence[Graded], split: Split, issuer: Issuer, out: Pat
 
 
 def unnamed(graded: Iterable[Graded]) -> dict[str, tuple[str, ...]]:
-    """Return the students with something missing and notebooks that bear no milestone's name."""
+    """Return each student's notebooks that bear no milestone's name; nobody without any."""
     return {one.hand_in.student: one.hand_in.unnamed for one in graded if one.hand_in.unnamed}
 
 
