@@ -176,7 +176,7 @@ def explain(
     for standing in term.standings:
         if standing.student == student:
             for slug, final in standing.finals.items():
-                _say(f"{slug}: {_of(final.points, final.points_max)}")
+                _say(f"{slug}: {final.told}")
                 for line in final.lines:
                     _say(f"    {line}")
             _say(f"total: {_of(standing.total.points, standing.total.points_max)}")

@@ -21,10 +21,18 @@ from grader.changes import Before, changes
 from grader.classroom import Graded, Reason
 from grader.errors import BadInputError
 from grader.gradebook import exports
-from grader.gradebook.book import Book, open_book, read_class, record
+from grader.gradebook.book import Book, open_book, override, read_class, record
 from grader.gradebook.github import result
 from grader.gradebook.gradescope import results
-from grader.gradebook.points import CheckPoints, Entry, Final, final_points, total_points
+from grader.gradebook.points import (
+    CheckPoints,
+    Entry,
+    Final,
+    Manual,
+    Override,
+    final_points,
+    total_points,
+)
 from grader.gradebook.rules import MilestoneRules, Rounding, Rules, rules_of
 from grader.gradebook.standings import standings
 from grader.handins import find_hand_ins
@@ -184,6 +192,55 @@ def test_a_rule_switches_the_bonus_off_even_where_it_broke() -> None:
     assert final_points(with_bonus(5, 5, 5, bonus=None), MilestoneRules()).points is None
 
 
+def all_bonus(*, manual: tuple[Manual, ...] = (), earned: int | None = 5) -> Entry:
+    """What is held on a milestone whose one check is 5 bonus points."""
+    one = attempt(1)
+    rungs = CheckPoints(
+        "rungs", None if earned is None else Decimal(earned), Decimal(5), bonus=True
+    )
+    attempts = () if earned is None else (replace(one, checks=(rungs,)),)
+    return Entry("ann", "x1", Decimal(0), attempts, manual=manual, bonus_max=Decimal(5))
+
+
+def style(points: int | None) -> tuple[Manual, ...]:
+    return (Manual("style", None if points is None else Decimal(points), Decimal(2)),)
+
+
+def test_marks_on_what_is_all_bonus_are_bonus() -> None:
+    final = final_points(all_bonus(manual=style(1), earned=4), MilestoneRules())
+    assert [final.points, final.points_max, final.bonus, final.bonus_max] == [5, 0, 5, 7]
+    assert final.lines == ("5 of 7 bonus, 1 of them marked by hand",)
+    assert final.told == "5 of 7 bonus"
+    nothing = final_points(all_bonus(manual=style(None), earned=None), MilestoneRules())
+    assert (nothing.points, nothing.lines) == (0, ("nothing was handed in",))
+    assert final_points(all_bonus(manual=style(None)), MilestoneRules()).points == 5
+
+
+def test_marks_on_what_is_all_bonus_leave_everyones_total_as_it_was() -> None:
+    for weight in (5, 10):
+        (full,) = (final_points(all_bonus(manual=style(2)), MilestoneRules()),)
+        found = total_points([full], [Decimal(weight)], Rounding())
+        assert [found.points, found.points_max] == [weight, 0]
+
+
+def test_what_is_all_bonus_never_passes_its_maximum_and_can_be_switched_off() -> None:
+    over = replace(all_bonus(manual=style(2)), bonus_max=Decimal(4))
+    final = final_points(over, MilestoneRules())
+    assert [final.points, final.bonus] == [6, 6]
+    off = final_points(all_bonus(manual=style(2)), MilestoneRules(bonus=False))
+    assert (off.points, off.told) == (0, "0")
+    assert off.lines == ("all of it is bonus, which does not count here",)
+    none = final_points(all_bonus(manual=style(2), earned=None), MilestoneRules(bonus=False))
+    assert none.points == 0
+
+
+def test_an_override_of_what_is_all_bonus_is_bonus() -> None:
+    set_to = Override("", Decimal(4), "T. Eacher", "seen", MONDAY)
+    final = final_points(replace(all_bonus(), overrides=(set_to,)), MilestoneRules())
+    assert [final.points, final.bonus] == [4, 4]
+    assert final.lines == ("set to 4 of 5 bonus by T. Eacher: seen",)
+
+
 def total(points: int, bonus: int, *, cap: int | None = None, weight: int = 15) -> Decimal | None:
     """The total of one milestone of 15 with its bonus and one that is all bonus, of which 1."""
     finals = [
@@ -253,6 +310,14 @@ def test_a_gradebook_keeps_what_was_bonus(book: Book) -> None:
     assert "Unlimited grades" in " ".join(exports.as_moodle(term).remarks)
     assert "6,5,6" in exports.as_csv(term).text
     assert "1 of 2 bonus" in exports.as_csv(term).text
+    assert "0 of 0" not in exports.as_csv(term).text
+
+
+def test_an_override_up_to_the_bonus_is_not_more_than_the_maximum(book: Book) -> None:
+    record(book, handed_in("ann", slug="x1"), split_id=SPLIT, walled=True)
+    for points, told in ((2, "as graded -> 2"), (3, "2 -> 3 (more than the maximum of 2)")):
+        done = override(book, "ann", "x1", Decimal(points), author="T. Eacher", reason="seen")
+        assert done == f"ann x1: {told}"
 
 
 def test_a_broken_bonus_gives_way_to_a_known_one_in_any_order(tmp_path: Path) -> None:
