@@ -10,6 +10,7 @@ from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import milestones
 from grader.classroom import Graded
 from grader.errors import BadInputError
 from grader.handins import file_stem
@@ -118,6 +119,7 @@ def _write_students(
             _write_document(one, out)
             report = as_json(Report(split.split_id, split.public, (one.report,)))
             write_whole(report_path(out, student, one.hand_in.slug), report)
+        _drop_labs_before(theirs, out)
         page = feedback_page(
             student, theirs, notebooks, split_id=split.split_id, public=split.public
         )
@@ -125,6 +127,14 @@ def _write_students(
         write_whole(out / "receipts" / f"{stem}.json", issuer.receipt(student, theirs))
         for slug, notebook in notebooks.items():
             yield student, slug, notebook
+
+
+def _drop_labs_before(theirs: Sequence[Graded], out: Path) -> None:
+    """Remove what an earlier grading left of labs that are handed in no more."""
+    student = theirs[0].hand_in.student
+    for slug in set(milestones.BONUS_SLUGS) - {one.hand_in.slug for one in theirs}:
+        report_path(out, student, slug).unlink(missing_ok=True)
+        _document_path(out, student, slug).unlink(missing_ok=True)
 
 
 def _notebooks(theirs: Sequence[Graded]) -> dict[str, Notebook]:
@@ -148,9 +158,13 @@ def report_path(out: Path, student: str, slug: str) -> Path:
     return folder / f"{slug}.json"
 
 
+def _document_path(out: Path, student: str, slug: str) -> Path:
+    return out / "documents" / slug / f"{file_stem(student)}.md"
+
+
 def _write_document(one: Graded, out: Path) -> None:
     """Write what a person reads of a hand-in; that of an earlier grading does not stay."""
-    path = out / "documents" / one.hand_in.slug / f"{file_stem(one.hand_in.student)}.md"
+    path = _document_path(out, one.hand_in.student, one.hand_in.slug)
     if one.report.document:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, one.report.document)
