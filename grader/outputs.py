@@ -173,9 +173,9 @@ def _write_document(one: Graded, out: Path) -> None:
 
 
 def _row(one: Graded) -> tuple[str, ...]:
-    points = "" if one.report.points is None else shown_points(one.report.points)
-    points_max = shown_points(one.report.points_max)
-    return one.hand_in.student, one.hand_in.slug, points, points_max, str(one.reason)
+    earned, most = one.report.main
+    points = "" if earned is None else shown_points(earned)
+    return one.hand_in.student, one.hand_in.slug, points, shown_points(most), str(one.reason)
 
 
 def table(

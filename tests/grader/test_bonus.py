@@ -39,8 +39,9 @@ from grader.handins import find_hand_ins
 from grader.html import class_page, feedback_page
 from grader.html.statistics import Result, check_numbers
 from grader.judge import judge
-from grader.outputs import COLUMNS, report_path
+from grader.outputs import COLUMNS, report_path, write_class
 from grader.present import as_json, as_junit, print_report
+from grader.receipts import Issuer, signing_key
 from grader.report import (
     EXIT_BROKEN,
     EXIT_FAILED,
@@ -50,7 +51,9 @@ from grader.report import (
     Report,
     exit_code,
 )
+from grader.split import Split
 from milestones.spec import Answer, Answers, Call, Check, Files, Milestone, Verdict, check, passed
+from solutions.lesson import ROOT
 from tests.grader.gradebook import M2, MONDAY, SPLIT, graded, settled
 from tests.grader.pages import check as page_check
 from tests.grader.pages import report as page_report
@@ -366,6 +369,24 @@ def test_a_gradebook_of_which_no_copy_can_be_kept_stays_as_it_is(tmp_path: Path)
 
 def test_grades_csv_has_the_columns_it_always_had() -> None:
     assert COLUMNS == ("student", "milestone", "points", "points_max", "reason")
+
+
+def test_grades_csv_shows_a_labs_bonus_as_its_points(tmp_path: Path) -> None:
+    issuer = Issuer(signing_key(tmp_path / "signing.key"), SPLIT, "c" * 64, walled=True)
+    split = Split(ROOT / "data" / "public_split", SPLIT, public=False)
+    labs = [handed_in("ann", slug="x1"), handed_in("bob", bonus=0.0, slug="x1")]
+    write_class([*labs, handed_in("cy", bonus=None, slug="x1")], split, issuer, tmp_path)
+    rows = (tmp_path / "grades.csv").read_text(encoding="utf-8").splitlines()
+    assert rows[1:] == ["ann,x1,1,2,graded", "bob,x1,0,2,graded", "cy,x1,,2,broken"]
+
+
+def test_the_page_of_a_class_asks_nobody_for_a_lab() -> None:
+    missing = replace(handed_in("bob", 0.0, 0.0), reason=Reason.MISSING)
+    page = class_page([handed_in("ann"), handed_in("ann", slug="x1"), missing], split_id="s")
+    assert "<dd>1 <small>of 2, and 1 of labs</small></dd>" in page
+    assert "everyone has handed it in" not in page
+    assert page.partition('id="missing"')[2].partition("</section>")[0].count("<dt>") == 1
+    assert "of labs" not in class_page([handed_in("ann")], split_id="s")
 
 
 def test_a_page_of_feedback_shows_a_bonus_beside_the_points() -> None:
