@@ -215,7 +215,7 @@ def test_marks_on_what_is_all_bonus_are_bonus() -> None:
     assert final.lines == ("5 of 7 bonus, 1 of them marked by hand",)
     assert final.told == "5 of 7 bonus"
     nothing = final_points(all_bonus(manual=style(None), earned=None), MilestoneRules())
-    assert (nothing.points, nothing.lines) == (0, ("nothing was handed in",))
+    assert [nothing.points, *nothing.lines] == [0, "nothing was handed in"]
     assert final_points(all_bonus(manual=style(None)), MilestoneRules()).points == 5
 
 
@@ -231,7 +231,7 @@ def test_what_is_all_bonus_never_passes_its_maximum_and_can_be_switched_off() ->
     final = final_points(over, MilestoneRules())
     assert [final.points, final.bonus] == [6, 6]
     off = final_points(all_bonus(manual=style(2)), MilestoneRules(bonus=False))
-    assert (off.points, off.told) == (0, "0")
+    assert [off.points, off.told] == [0, "0"]
     assert off.lines == ("all of it is bonus, which does not count here",)
     none = final_points(all_bonus(manual=style(2), earned=None), MilestoneRules(bonus=False))
     assert none.points == 0
@@ -436,6 +436,24 @@ def test_a_bonus_that_changed_is_told(tmp_path: Path) -> None:
     ((student, _, _, _, change, what),) = changes([now], Before(tmp_path))
     assert (student, change) == ("ann", "+0")
     assert what == "bonus: 1 -> 2"
+
+
+def test_a_lab_that_changed_came_or_went_is_told_with_its_bonus(tmp_path: Path) -> None:
+    came, stays, went = milestones.BONUS_SLUGS[:3]
+
+    def lab(slug: str, bonus: float, student: str = "ann") -> Graded:
+        one = handed_in(student, bonus=bonus, slug="x1")
+        return replace(one, hand_in=replace(one.hand_in, slug=slug))
+
+    for one in (handed_in("ann"), lab(stays, 1.0), lab(went, 2.0)):
+        report = as_json(Report(SPLIT, False, (one.report,)))
+        report_path(tmp_path, "ann", one.hand_in.slug).write_text(report, encoding="utf-8")
+    now = [handed_in("ann"), lab(came, 1.0), lab(stays, 2.0), lab(came, 2.0, "a new one")]
+    assert changes(now, Before(tmp_path)) == [
+        ("ann", came, "0", "1", "+1", "handed in now"),
+        ("ann", stays, "1", "2", "+1", ""),
+        ("ann", went, "2", "0", "-2", "handed in no more"),
+    ]
 
 
 def test_other_tools_add_a_bonus_to_the_score_and_not_to_its_maximum(tmp_path: Path) -> None:
