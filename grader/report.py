@@ -101,9 +101,14 @@ class MilestoneReport:
     @property
     def main(self) -> tuple[float | None, float]:
         """Points earned and to earn; those of the bonus where all of the milestone is bonus."""
-        if self.points_max or not self.bonus_max:
-            return self.points, self.points_max
-        return self.bonus, self.bonus_max
+        if self.is_all_bonus:
+            return self.bonus, self.bonus_max
+        return self.points, self.points_max
+
+    @property
+    def is_all_bonus(self) -> bool:
+        """Whether it is one of the labs, which have nothing but bonus."""
+        return bool(self.bonus_max) and not self.points_max
 
     def count(self, outcome: Outcome) -> int:
         """Return how many checks ended this way."""

@@ -385,9 +385,11 @@ def _rank(row: GradingRow) -> tuple[bool, bool, bool]:
 
 def _told(row: GradingRow) -> str:
     points = None if row.points is None else Decimal(str(row.points))
+    told = f"{shown(points)} of {shown(Decimal(str(row.points_max)))}"
     bonus = shown_bonus(row.bonus, row.bonus_max)
-    told = f"{row.reason}, {shown(points)} of {shown(Decimal(str(row.points_max)))}"
-    return f"{told}, {bonus}" if bonus else told
+    if bonus:
+        told = f"{told}, {bonus}" if row.points_max else bonus
+    return f"{row.reason}, {told}"
 
 
 def _values(row: Base) -> dict[str, Any]:

@@ -139,7 +139,7 @@ def class_page(
         for mistake in found
     }
     numbers = check_numbers(results)
-    owed = [one for one in results if one.report.points_max or not one.report.bonus_max]
+    owed = [one for one in results if not one.report.is_all_bonus]
     return fill(
         "class.html",
         title=title,
@@ -235,7 +235,7 @@ def _milestone(slug: str, results: Sequence[Result]) -> MilestoneNumbers:
                 ("is-failed", "no points", none),
             ]
         ),
-        owed=beside or not bonus_max,
+        owed=not here[0].report.is_all_bonus,
         missing=_named([one.student for one in here if one.reason is Reason.MISSING]),
     )
 
