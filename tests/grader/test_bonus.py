@@ -42,6 +42,9 @@ from grader.handins import find_hand_ins
 from grader.html import class_page, feedback_page
 from grader.html.statistics import Result, check_numbers
 from grader.judge import judge
+from grader.live.fresh import Fresh
+from grader.live.report import LiveReport
+from grader.live.show import Shown
 from grader.outputs import COLUMNS, report_path, write_class
 from grader.present import as_json, as_junit, print_report
 from grader.receipts import Issuer, signing_key
@@ -54,6 +57,7 @@ from grader.report import (
     Report,
     exit_code,
 )
+from grader.since import since
 from grader.split import Split
 from milestones.spec import Answer, Answers, Call, Check, Files, Milestone, Verdict, check, passed
 from solutions.lesson import ROOT
@@ -429,6 +433,21 @@ def test_a_page_of_feedback_shows_a_bonus_beside_the_points() -> None:
     assert "2 / 2 bonus" in pages[0]
     assert "of 0 points" not in pages[1]
     assert "2 of 2 bonus" in pages[1]
+
+
+def test_a_live_check_of_a_lab_tells_its_bonus() -> None:
+    report = replace(handed_in("ann", slug="x1").report, cells=(), stop=None)
+    fresh = Fresh("a run", report)
+    shown = Shown(LiveReport(report, "s", 1, 0.1, "", 0, (), True, {}, "", fresh))
+    for told in (shown.as_html(), shown.as_text()):
+        assert told.count("1 of 2 bonus") == 2
+        assert "of 0" not in told
+
+
+def test_since_the_last_time_tells_a_labs_bonus() -> None:
+    before, now = (handed_in("ann", bonus=bonus, slug="x1").report for bonus in (0.0, 2.0))
+    assert since(before, now).points_before == 0
+    assert since(now, before).points_before == 2
 
 
 def page_graded(checks: tuple[CheckReport, ...]) -> Graded:
