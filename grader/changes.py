@@ -6,12 +6,14 @@ import csv
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+import milestones
 from grader.classroom import Graded
 from grader.errors import BadInputError
-from grader.handins import file_stem
+from grader.handins import HandIn, file_stem
 from grader.outputs import spreadsheet_safe
 from grader.report import shown_points
 
@@ -40,6 +42,10 @@ class Before:
         report: Mapping[str, Any] = found
         return report
 
+    def knows(self, student: str) -> bool:
+        """Whether anything of a student was graded then."""
+        return (self.folder / "reports" / file_stem(student)).is_dir()
+
 
 def open_before(folder: Path) -> Before:
     """Open an earlier grading.
@@ -55,33 +61,56 @@ def open_before(folder: Path) -> Before:
 def changes(graded: Sequence[Graded], before: Before) -> list[tuple[str, ...]]:
     """Return a row for every hand-in whose points or outcomes are not what they were.
 
+    A lab that is handed in only now or no more is a row too, of nobody who is new.
+
     Raises:
         BadInputError: an earlier report cannot be read.
     """
     rows = []
-    for one in graded:
-        old = before.of(one.hand_in.student, one.hand_in.slug)
-        if old is None:
-            continue
-        outcomes = {check["name"]: check["outcome"] for check in old["checks"]}
-        told = [
-            f"{check.name}: {outcomes.get(check.name, 'not there')} -> {check.outcome}"
-            for check in one.report.checks
-            if outcomes.get(check.name) != str(check.outcome)
-        ]
-        if old["notebook_sha256"] != one.report.notebook_sha256:
-            told.append("another notebook")
-        points = old["points"], one.report.points
-        bonus = old.get("bonus", 0), one.report.bonus
-        if bonus[0] != bonus[1]:
-            told.append(f"bonus: {shown_points(bonus[0])} -> {shown_points(bonus[1])}")
-        if told or points[0] != points[1]:
-            known = points[0] is not None and points[1] is not None
-            change = f"{points[1] - points[0]:+g}" if known else ""
-            shown = [shown_points(value) if value is not None else "" for value in points]
-            student, slug = one.hand_in.student, one.hand_in.slug
-            rows.append((student, slug, *shown, change, "; ".join(told)))
+    for student, group in groupby(graded, lambda one: one.hand_in.student):
+        theirs = tuple(group)
+        for one in theirs:
+            old = before.of(student, one.hand_in.slug)
+            if old is not None:
+                rows += _changed(one, old)
+            elif one.hand_in.slug in milestones.BONUS_SLUGS and before.knows(student):
+                rows.append(_row(one.hand_in, 0.0, one.report.main[0], "handed in now"))
+        for slug in milestones.BONUS_SLUGS:
+            old = before.of(student, slug)
+            if old is not None and all(one.hand_in.slug != slug for one in theirs):
+                rows.append(_row(HandIn(student, slug), _main(old), 0.0, "handed in no more"))
     return rows
+
+
+def _changed(one: Graded, old: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    outcomes = {check["name"]: check["outcome"] for check in old["checks"]}
+    told = [
+        f"{check.name}: {outcomes.get(check.name, 'not there')} -> {check.outcome}"
+        for check in one.report.checks
+        if outcomes.get(check.name) != str(check.outcome)
+    ]
+    if old["notebook_sha256"] != one.report.notebook_sha256:
+        told.append("another notebook")
+    bonus = old.get("bonus", 0), one.report.bonus
+    if one.report.points_max and bonus[0] != bonus[1]:
+        told.append(f"bonus: {shown_points(bonus[0])} -> {shown_points(bonus[1])}")
+    points = _main(old), one.report.main[0]
+    if not told and points[0] == points[1]:
+        return []
+    return [_row(one.hand_in, *points, "; ".join(told))]
+
+
+def _main(old: Mapping[str, Any]) -> float | None:
+    """Return the points of an earlier report; of what was all bonus its bonus."""
+    all_bonus = not old["points_max"] and old.get("bonus_max")
+    points: float | None = old["bonus" if all_bonus else "points"]
+    return points
+
+
+def _row(hand_in: HandIn, then: float | None, now: float | None, what: str) -> tuple[str, ...]:
+    change = "" if then is None or now is None else f"{now - then:+g}"
+    shown = ["" if points is None else shown_points(points) for points in (then, now)]
+    return hand_in.student, hand_in.slug, *shown, change, what
 
 
 def gone(graded: Sequence[Graded], before: Before) -> list[str]:

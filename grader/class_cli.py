@@ -123,8 +123,8 @@ def class_command(
         click.echo(f"{sum(one.reason is reason for one in graded):8,} {reason}")
     if lost := unnamed(graded):
         click.echo(
-            f"{len(lost):,} students miss a milestone and handed in notebooks that bear no "
-            f"milestone's name, not graded: {', '.join(list(lost)[:9])}; see {out}/notes.csv"
+            f"{len(lost):,} students handed in notebooks that bear no milestone's name, not "
+            f"graded: {', '.join(list(lost)[:9])}; see {out}/notes.csv"
         )
     click.echo(str(out / "grades.csv"))
     sys.exit(EXIT_BROKEN if any(one.reason is Reason.BROKEN for one in graded) else EXIT_PASSED)
@@ -171,9 +171,10 @@ def verify(receipt: Path, key: Path | None, notebooks: Path | None) -> None:
     others = []
     for one in body["hand_ins"]:
         points = "not graded" if one["points"] is None else shown_points(one["points"])
-        line = f"  {one['milestone']}  {points} of {shown_points(one['points_max'])}"
-        if bonus := shown_bonus(one.get("bonus"), one.get("bonus_max", 0)):
-            line += f", {bonus}"
+        bonus = shown_bonus(one.get("bonus"), one.get("bonus_max", 0))
+        told = [f"{points} of {shown_points(one['points_max'])}"]
+        told = [*(told if one["points_max"] or not bonus else []), *([bonus] if bonus else [])]
+        line = f"  {one['milestone']}  {', '.join(told)}"
         path = None if notebooks is None else notebooks / f"{one['milestone']}.ipynb"
         if path is not None and path.is_file() and sha256_of(path) != one["notebook_sha256"]:
             others.append(path)

@@ -77,7 +77,9 @@ def rules(file: Path | None, example: bool) -> None:
         click.echo(example_rules(), nl=False)
         return
     found = read_rules(file)
-    for slug in milestones.SLUGS:
+    named = {slug for slug, _ in found.tables} | {one.milestone for one in found.extensions}
+    labs = [slug for slug in milestones.BONUS_SLUGS if slug in named]
+    for slug in (*milestones.SLUGS, *labs):
         due = found.deadline(slug)
         click.echo(f"{slug}: {'no deadline' if due is None else f'due {due.shown()}'}")
     for extension in found.extensions:
@@ -176,7 +178,7 @@ def explain(
     for standing in term.standings:
         if standing.student == student:
             for slug, final in standing.finals.items():
-                _say(f"{slug}: {_of(final.points, final.points_max)}")
+                _say(f"{slug}: {final.told}")
                 for line in final.lines:
                     _say(f"    {line}")
             _say(f"total: {_of(standing.total.points, standing.total.points_max)}")

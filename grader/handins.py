@@ -22,8 +22,8 @@ class HandIn:
     """One student's notebook for one milestone.
 
     `member` is None where nothing was handed in; `fault` says why what is there is not read.
-    `unnamed` are this student's notebooks of no milestone's name, where one is missing: it may be
-    among them.
+    `unnamed` are this student's notebooks of no milestone's name: one that was meant for a
+    milestone may be among them.
     """
 
     student: str
@@ -69,9 +69,7 @@ def find_hand_ins(
             member = student.notebooks.get(slug)
             # what could not be looked into may hold any milestone that was not found elsewhere
             fault = student.fault if member is None else member.fault
-            missing = member is None and fault is None
-            unnamed = student.unnamed if missing else ()
-            found.append(HandIn(student.name, slug, member, fault, unnamed))
+            found.append(HandIn(student.name, slug, member, fault, student.unnamed))
     return found
 
 

@@ -85,7 +85,23 @@ class Entry:
     @property
     def bonus_max(self) -> float:
         """Bonus points there were to earn."""
-        return sum(check.points_max for check in self.checks if check.bonus)
+        return sum((check.points_max for check in self.checks if check.bonus), 0.0)
+
+    @property
+    def main(self) -> tuple[float, float]:
+        """Points earned and to earn; those of the bonus where all of the milestone was bonus."""
+        if self.points_max or not self.bonus_max:
+            return self.points, self.points_max
+        return self.bonus, self.bonus_max
+
+    @property
+    def failing(self) -> tuple[PastCheck, ...]:
+        """Return the checks that did not pass, those beside the points left out."""
+        return tuple(
+            check
+            for check in self.checks
+            if check.outcome is not Outcome.PASSED and not (check.bonus and self.points_max)
+        )
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import milestones
 from grader.classroom import Graded
 from grader.errors import BadInputError
 from grader.handins import file_stem
@@ -93,7 +94,7 @@ def write_class(graded: Sequence[Graded], split: Split, issuer: Issuer, out: Pat
 
 
 def unnamed(graded: Iterable[Graded]) -> dict[str, tuple[str, ...]]:
-    """Return the students with something missing and notebooks that bear no milestone's name."""
+    """Return each student's notebooks that bear no milestone's name; nobody without any."""
     return {one.hand_in.student: one.hand_in.unnamed for one in graded if one.hand_in.unnamed}
 
 
@@ -118,6 +119,7 @@ def _write_students(
             _write_document(one, out)
             report = as_json(Report(split.split_id, split.public, (one.report,)))
             write_whole(report_path(out, student, one.hand_in.slug), report)
+        _drop_labs_before(theirs, out)
         page = feedback_page(
             student, theirs, notebooks, split_id=split.split_id, public=split.public
         )
@@ -125,6 +127,14 @@ def _write_students(
         write_whole(out / "receipts" / f"{stem}.json", issuer.receipt(student, theirs))
         for slug, notebook in notebooks.items():
             yield student, slug, notebook
+
+
+def _drop_labs_before(theirs: Sequence[Graded], out: Path) -> None:
+    """Remove what an earlier grading left of labs that are handed in no more."""
+    student = theirs[0].hand_in.student
+    for slug in set(milestones.BONUS_SLUGS) - {one.hand_in.slug for one in theirs}:
+        report_path(out, student, slug).unlink(missing_ok=True)
+        _document_path(out, student, slug).unlink(missing_ok=True)
 
 
 def _notebooks(theirs: Sequence[Graded]) -> dict[str, Notebook]:
@@ -148,9 +158,13 @@ def report_path(out: Path, student: str, slug: str) -> Path:
     return folder / f"{slug}.json"
 
 
+def _document_path(out: Path, student: str, slug: str) -> Path:
+    return out / "documents" / slug / f"{file_stem(student)}.md"
+
+
 def _write_document(one: Graded, out: Path) -> None:
     """Write what a person reads of a hand-in; that of an earlier grading does not stay."""
-    path = out / "documents" / one.hand_in.slug / f"{file_stem(one.hand_in.student)}.md"
+    path = _document_path(out, one.hand_in.student, one.hand_in.slug)
     if one.report.document:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, one.report.document)
@@ -159,9 +173,9 @@ def _write_document(one: Graded, out: Path) -> None:
 
 
 def _row(one: Graded) -> tuple[str, ...]:
-    points = "" if one.report.points is None else shown_points(one.report.points)
-    points_max = shown_points(one.report.points_max)
-    return one.hand_in.student, one.hand_in.slug, points, points_max, str(one.reason)
+    earned, most = one.report.main
+    points = "" if earned is None else shown_points(earned)
+    return one.hand_in.student, one.hand_in.slug, points, shown_points(most), str(one.reason)
 
 
 def table(

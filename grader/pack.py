@@ -153,8 +153,10 @@ def told_of_last_check(one: Packed, last: Entry | None) -> str:
         return f"not checked yet: grader check {number}"
     if last.code_sha256 != one.notebook.code_sha256:
         return f"changed since its last check: grader check {number}"
-    points = f"{last.points:g} of {last.points_max:g} points in its last check"
-    failing = [c.sentence for c in last.checks if c.outcome != "PASSED" and not c.bonus]
+    earned, most = last.main
+    what = "points" if last.points_max or not last.bonus_max else "bonus"
+    points = f"{earned:g} of {most:g} {what} in its last check"
+    failing = [check.sentence for check in last.failing]
     if not failing:
         return points
     more = f" (and {len(failing) - 1} more)" if len(failing) > 1 else ""
@@ -193,6 +195,7 @@ def _listed(one: Packed, last: Entry | None) -> dict[str, Any]:
             "points": last.points,
             "points_max": last.points_max,
             "bonus": last.bonus,
+            "bonus_max": last.bonus_max,
             "at": last.at.isoformat(),
             "of_this_code": last.code_sha256 == one.notebook.code_sha256,
         }

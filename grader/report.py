@@ -86,7 +86,7 @@ class MilestoneReport:
     @property
     def points_max(self) -> float:
         """Points there are to earn, whatever is missing."""
-        return sum(check.points_max for check in self.checks if not check.bonus)
+        return sum((check.points_max for check in self.checks if not check.bonus), 0.0)
 
     @property
     def bonus(self) -> float | None:
@@ -96,14 +96,19 @@ class MilestoneReport:
     @property
     def bonus_max(self) -> float:
         """Bonus points there are to earn."""
-        return sum(check.points_max for check in self.checks if check.bonus)
+        return sum((check.points_max for check in self.checks if check.bonus), 0.0)
 
     @property
     def main(self) -> tuple[float | None, float]:
         """Points earned and to earn; those of the bonus where all of the milestone is bonus."""
-        if self.points_max or not self.bonus_max:
-            return self.points, self.points_max
-        return self.bonus, self.bonus_max
+        if self.is_all_bonus:
+            return self.bonus, self.bonus_max
+        return self.points, self.points_max
+
+    @property
+    def is_all_bonus(self) -> bool:
+        """Whether it is one of the labs, which have nothing but bonus."""
+        return bool(self.bonus_max) and not self.points_max
 
     def count(self, outcome: Outcome) -> int:
         """Return how many checks ended this way."""
@@ -162,7 +167,7 @@ def exit_code(milestones: Sequence[MilestoneReport]) -> int:
 def total(points: Iterable[float | None]) -> float | None:
     """Return the sum, or None when a part of it is not known."""
     parts = list(points)
-    return None if any(part is None for part in parts) else sum(part or 0.0 for part in parts)
+    return None if any(part is None for part in parts) else sum((p or 0.0 for p in parts), 0.0)
 
 
 def shown_points(points: float | None) -> str:

@@ -43,7 +43,7 @@ def since(before: MilestoneReport, now: MilestoneReport) -> Since:
             for a, b in both
             if a.figure is not None and b.figure is not None and _shown(a) != _shown(b)
         ),
-        before.points,
+        before.main[0],
     )
 
 

@@ -44,11 +44,7 @@ def status() -> None:
     course = course_folder()
     split_id = open_split(course / "data" / "public_split").split_id
     past = history.read(course)
-    found = {slug: find(slug, course / "notebooks") for slug in milestones.SLUGS}
-    tried = {entry.milestone for entry in past.entries}
-    found |= {
-        slug: find(slug, course / "notebooks") for slug in milestones.BONUS_SLUGS if slug in tried
-    }
+    found = {slug: find(slug, course / "notebooks") for slug in milestones.all_slugs()}
     week = week_of(found, past, split_id)
     print_week(week, Console(highlight=False), datetime.now().astimezone(), past.n_unread)
 
@@ -94,7 +90,7 @@ def _sum(week: Week) -> str:
 
 def _rows(week: Week, console: Console, now: datetime) -> Table:
     table = Table.grid(padding=(0, 2))
-    for row in week.rows:
+    for row in week.shown:
         style = STYLES[row.state]
         table.add_row(
             Text(row.slug, "dim" if row.state is State.BLANK else ""),
@@ -106,14 +102,17 @@ def _rows(week: Week, console: Console, now: datetime) -> Table:
 
 
 def _points(row: Row) -> str:
-    points = "-" if row.last is None else shown_points(row.points)
-    told = f"{points}/{shown_points(row.points_max)}"
+    earned, most = row.main
+    told = f"{'-' if row.last is None else shown_points(earned)}/{shown_points(most)}"
+    if not row.is_owed:
+        return f"{told} bonus"
     return f"{told} +{shown_points(row.bonus)}" if row.bonus else told
 
 
 def _bar(row: Row, console: Console) -> str:
     full, empty = ("#", ".") if console.options.ascii_only else ("━", "·")
-    share = row.points / row.points_max if row.points_max else 0.0
+    earned, most = row.main
+    share = earned / most if most else 0.0
     n_full = int(share * BAR_CELLS)  # full only where every point is there
     return full * n_full + empty * (BAR_CELLS - n_full)
 

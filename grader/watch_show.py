@@ -101,7 +101,7 @@ class WatchScreen:
             )
         print_milestone(report, self._console)
         if before is not None and report.unreadable is None:
-            show_since(since(before, report), shown_points(report.points), self._console)
+            show_since(since(before, report), shown_points(report.main[0]), self._console)
 
 
 def show_since(found: Since, points: str, console: Console) -> None:

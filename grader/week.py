@@ -64,9 +64,32 @@ class Row:
         return 0.0 if self.last is None else self.last.bonus
 
     @property
+    def main(self) -> tuple[float, float]:
+        """Points of the last check and to earn; of the bonus where all of it is bonus."""
+        if self.is_owed:
+            return self.points, self.points_max
+        return self.bonus, self.bonus_max
+
+    @property
+    def is_owed(self) -> bool:
+        """Whether there are points in it beside a bonus."""
+        return self.points_max > 0 or not self.bonus_max
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether it was checked, or there is work in its notebook."""
+        return self.last is not None or self.state not in (State.MISSING, State.BLANK)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the last check gave every point."""
+        earned, most = self.main
+        return earned >= most
+
+    @property
     def is_done(self) -> bool:
         """Whether the notebook as it is now has every point."""
-        return self.state is State.CHECKED and self.points >= self.points_max
+        return self.state is State.CHECKED and self.is_full
 
 
 @dataclass(frozen=True)
@@ -94,6 +117,11 @@ class Week:
     rows: tuple[Row, ...]
     best: tuple[Best, ...]
     next: Next
+
+    @property
+    def shown(self) -> tuple[Row, ...]:
+        """The rows to show: what nobody owes is one only once it was begun."""
+        return tuple(row for row in self.rows if row.is_owed or row.is_begun)
 
     @property
     def points(self) -> float:
@@ -133,13 +161,13 @@ def _row(slug: str, found: Found, history: History, split_id: str) -> Row:
 def _state(found: Found, last: Entry | None, split_id: str) -> State:
     if found.code_sha256 is None:
         return State.UNREADABLE if found.fault else State.MISSING
-    if found.code_sha256 == found.blank_sha256 and (last is None or last.points == 0):
+    if found.code_sha256 == found.blank_sha256 and (last is None or last.main[0] == 0):
         return State.BLANK
     if last is None:
         return State.UNCHECKED
     if found.code_sha256 != last.code_sha256:
         return State.CHANGED
-    if last.split_id != split_id or last.points_max != found.points_max:
+    if last.split_id != split_id or last.main[1] != (found.points_max or found.bonus_max):
         return State.OLDER
     return State.LIVE if last.is_live else State.CHECKED
 
@@ -167,7 +195,8 @@ def _rank(check: PastCheck) -> float:
 
 
 def _next(rows: tuple[Row, ...], found: Mapping[str, Found]) -> Next:
-    left = [row for row in rows if not row.is_done]
+    untouched = (State.MISSING, State.BLANK)
+    left = [r for r in rows if not r.is_done and (r.is_owed or r.state not in untouched)]
     if not left:
         return Next("", "Every milestone has all its points.", "", "grader pack")
     # What was checked last is what is being worked on; without such, the first in the course.
@@ -190,11 +219,10 @@ def _next(rows: tuple[Row, ...], found: Mapping[str, Found]) -> Next:
         case State.OLDER:
             return Next(row.slug, "The course was updated since the last check.", "", check)
         case State.LIVE | State.CHECKED:
-            if row.state is State.LIVE and row.points >= row.points_max:
+            if row.state is State.LIVE and row.is_full:
                 why = "All points in its kernel; a hand-in is run from a fresh one."
                 return Next(row.slug, why, "", check)
-            checks = row.last.checks if row.last else ()
-            open_ones = [c for c in checks if c.outcome is not Outcome.PASSED and not c.bonus]
+            open_ones = row.last.failing if row.last else ()
             if not open_ones:  # a history that was edited
                 return Next(row.slug, "Some points are missing.", "", check)
             # one that waits for another tells less than the other

@@ -385,9 +385,11 @@ def _rank(row: GradingRow) -> tuple[bool, bool, bool]:
 
 def _told(row: GradingRow) -> str:
     points = None if row.points is None else Decimal(str(row.points))
+    told = f"{shown(points)} of {shown(Decimal(str(row.points_max)))}"
     bonus = shown_bonus(row.bonus, row.bonus_max)
-    told = f"{row.reason}, {shown(points)} of {shown(Decimal(str(row.points_max)))}"
-    return f"{told}, {bonus}" if bonus else told
+    if bonus:
+        told = f"{told}, {bonus}" if row.points_max else bonus
+    return f"{row.reason}, {told}"
 
 
 def _values(row: Base) -> dict[str, Any]:
@@ -493,16 +495,20 @@ def override(
             raise BadInputError(
                 f"{student} {milestone}: was overridden at this very moment; try again"
             ) from None
-        maximum = session.scalars(
-            select(CheckRow.points_max).filter_by(
-                student=student, milestone=milestone, check_name=part
-            )
-            if part
-            else select(GradingRow.points_max).filter_by(student=student, milestone=milestone)
-        ).first()
+        maximum = _maximum(session, student, milestone, part)
     above = points is not None and maximum is not None and float(points) > maximum
     remark = f" (more than the maximum of {maximum:g})" if above else ""
     return f"{student} {milestone}{' ' + part if part else ''}: {before} -> {after}{remark}"
+
+
+def _maximum(session: Session, student: str, milestone: str, part: str) -> float | None:
+    """Return what there is to earn: of a check, or of a milestone; None where none was graded."""
+    of = {"student": student, "milestone": milestone}
+    if part:
+        named = select(CheckRow.points_max).filter_by(**of, check_name=part)
+        return session.scalars(named).first()
+    row = session.scalars(select(GradingRow).filter_by(**of)).first()
+    return None if row is None else row.points_max or row.bonus_max
 
 
 def _known_student(session: Session, student: str) -> None:

@@ -277,7 +277,7 @@ def results_files(term: Term) -> tuple[dict[str, str], list[str]]:
             if final.attempt is not None
         ]
         lines = [
-            f"{slug}: {shown(final.points)} of {shown(final.points_max)} ({'; '.join(final.lines)})"
+            f"{slug}: {final.told} ({'; '.join(final.lines)})"
             for slug, final in standing.finals.items()
         ]
         content = results(

@@ -76,6 +76,7 @@ class Entry:
     """All that a gradebook holds on one student and one milestone.
 
     `missing` says that grading found nothing handed in, which is not the same as no grading.
+    `bonus_max` are the bonus points of the checks.
     """
 
     student: str
@@ -88,16 +89,30 @@ class Entry:
     bonus_max: Decimal = Decimal(0)
 
     @property
+    def is_all_bonus(self) -> bool:
+        """Whether its checks are all bonus: so are its marks then, and nobody owes any of it."""
+        return bool(self.bonus_max) and not self.checks_max
+
+    @property
     def points_max(self) -> Decimal:
         """Points there are to earn: those of the checks and of the criteria that are no bonus."""
-        return self.checks_max + sum((m.points_max for m in self.manual if not m.bonus), Decimal(0))
+        return Decimal(0) if self.is_all_bonus else self.checks_max + self._criteria_max
+
+    @property
+    def all_bonus_max(self) -> Decimal:
+        """Bonus points there are to earn: of all that is bonus those of the criteria too."""
+        return self.bonus_max + (self._criteria_max if self.is_all_bonus else Decimal(0))
+
+    @property
+    def _criteria_max(self) -> Decimal:
+        return sum((m.points_max for m in self.manual if not m.bonus), Decimal(0))
 
 
 @dataclass(frozen=True)
 class Final:
     """Final points, or None where they are not known yet, and how they came about.
 
-    `bonus` is the part of them that bonus checks brought.
+    `bonus` is the part of them that bonus checks brought; all of it where all is bonus.
     """
 
     student: str
@@ -110,6 +125,11 @@ class Final:
     before_penalty: Decimal | None = None
     bonus: Decimal = Decimal(0)
     bonus_max: Decimal = Decimal(0)
+
+    @property
+    def told(self) -> str:
+        """What was earned of what there is; of the bonus where all of the milestone is bonus."""
+        return _of(self.points, self.points_max, self.bonus_max)
 
     @property
     def penalty(self) -> Decimal | None:
@@ -133,10 +153,11 @@ def final_points(entry: Entry, rules: MilestoneRules) -> Final:
     checks, whole = _latest(entry.overrides)
     final = _counted([_overridden(a, checks) for a in entry.attempts], entry, rules)
     if whole is not None and whole.points is not None:
-        set_to = f"set to {shown(whole.points)} of {shown(entry.points_max)}"
+        set_to = f"set to {_of(whole.points, entry.points_max, entry.all_bonus_max)}"
         points = rules.rounding(whole.points)
         line = f"{set_to} by {whole.author}: {whole.reason}"
-        return replace(final, points=points, before_penalty=points, lines=(line,), bonus=Decimal(0))
+        bonus = points if entry.is_all_bonus else Decimal(0)
+        return replace(final, points=points, before_penalty=points, lines=(line,), bonus=bonus)
     told = [
         f"{part} set to {shown(one.points)} by {one.author}: {one.reason}"
         for part, one in sorted(checks.items())
@@ -182,6 +203,12 @@ def shown(points: Decimal | None) -> str:
         return "-"
     text = f"{points:f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _of(points: Decimal | None, points_max: Decimal, bonus_max: Decimal) -> str:
+    if points_max:
+        return f"{shown(points)} of {shown(points_max)}"
+    return f"{shown(points)} of {shown(bonus_max)} bonus" if bonus_max else shown(points)
 
 
 def _sum(parts: Sequence[Decimal | None]) -> Decimal | None:
@@ -247,19 +274,20 @@ def _told_which(final: Final, attempts: Sequence[Attempt], which: str) -> Final:
 
 
 def _without_attempt(entry: Entry, rules: MilestoneRules) -> Final:
-    if not (entry.missing or (entry.bonus_max and not entry.points_max)):  # nobody owes a bonus
+    if not (entry.missing or entry.is_all_bonus):  # nobody owes a bonus
         return Final(
             entry.student, entry.milestone, None, entry.points_max, ("not graded yet",),
             bonus_max=_bonus_max(entry, rules),
         )  # fmt: skip
-    marked = sum((m.points for m in entry.manual if m.points is not None), Decimal(0))
+    marked = _marked(entry, rules)
     lines = ["nothing was handed in"]
     if marked:
         lines.append(f"{shown(marked)} marked by hand")
-    points = rules.rounding(_capped(marked, entry, rules, lines))
+    maximum = entry.all_bonus_max if entry.is_all_bonus else entry.points_max
+    points = rules.rounding(_capped(marked, maximum, rules, lines))
     return Final(
         entry.student, entry.milestone, points, entry.points_max, tuple(lines), None, 0, points,
-        bonus_max=_bonus_max(entry, rules),
+        points if entry.is_all_bonus else Decimal(0), _bonus_max(entry, rules),
     )  # fmt: skip
 
 
@@ -270,7 +298,8 @@ def _of_attempt(attempt: Attempt, entry: Entry, rules: MilestoneRules) -> Final:
         attempt = replace(attempt, checks=tuple(c for c in attempt.checks if not c.bonus))
     days = _days_late(attempt, rules, lines)
     unknown = [check.name for check in attempt.checks if check.points is None]
-    unmarked = [m.criterion for m in entry.manual if m.points is None and not m.bonus]
+    awaited = [] if entry.is_all_bonus else [m for m in entry.manual if not m.bonus]
+    unmarked = [m.criterion for m in awaited if m.points is None]
     if unknown or unmarked:
         if unknown:
             lines.append(f"not known yet: the grader broke on {', '.join(unknown)}")
@@ -281,14 +310,23 @@ def _of_attempt(attempt: Attempt, entry: Entry, rules: MilestoneRules) -> Final:
             bonus_max=_bonus_max(entry, rules),
         )  # fmt: skip
     earned, bonus = attempt.points or Decimal(0), attempt.bonus or Decimal(0)
-    marked = sum((m.points for m in entry.manual if m.points is not None), Decimal(0))
-    points = earned + marked
+    marked, bonus_max = _marked(entry, rules), _bonus_max(entry, rules)
     by_hand = f", {shown(marked)} of them marked by hand" if entry.manual else ""
-    lines.append(f"{shown(points)} of {shown(entry.points_max)}{by_hand}")
-    capped = _capped(points, entry, rules, lines)
+    if entry.is_all_bonus:
+        capped, bonus = Decimal(0), bonus + marked
+        lines.append(
+            f"{shown(bonus)} of {shown(bonus_max)} bonus{by_hand}"
+            if rules.bonus
+            else "all of it is bonus, which does not count here"
+        )
+        bonus = _capped(bonus, bonus_max, rules, lines)
+    else:
+        points = earned + marked
+        lines.append(f"{shown(points)} of {shown(entry.points_max)}{by_hand}")
+        capped = _capped(points, entry.points_max, rules, lines)
+        if bonus_max:
+            lines.append(f"{shown(bonus)} of {shown(bonus_max)} bonus")
     points = capped + bonus
-    if bonus_max := _bonus_max(entry, rules):
-        lines.append(f"{shown(bonus)} of {shown(bonus_max)} bonus")
     before = rules.rounding(points)
     without = capped
     if days:
@@ -304,14 +342,21 @@ def _of_attempt(attempt: Attempt, entry: Entry, rules: MilestoneRules) -> Final:
 
 
 def _bonus_max(entry: Entry, rules: MilestoneRules) -> Decimal:
-    return entry.bonus_max if rules.bonus else Decimal(0)
+    return entry.all_bonus_max if rules.bonus else Decimal(0)
 
 
-def _capped(points: Decimal, entry: Entry, rules: MilestoneRules, lines: list[str]) -> Decimal:
-    if points <= entry.points_max or rules.extra_credit:
+def _marked(entry: Entry, rules: MilestoneRules) -> Decimal:
+    """Return the marks given by hand, as far as they count."""
+    if entry.is_all_bonus and not rules.bonus:
+        return Decimal(0)
+    return sum((m.points for m in entry.manual if m.points is not None), Decimal(0))
+
+
+def _capped(points: Decimal, maximum: Decimal, rules: MilestoneRules, lines: list[str]) -> Decimal:
+    if points <= maximum or rules.extra_credit:
         return points
-    lines.append(f"no extra credit here: {shown(entry.points_max)}")
-    return entry.points_max
+    lines.append(f"no extra credit here: {shown(maximum)}")
+    return maximum
 
 
 def _days_late(attempt: Attempt, rules: MilestoneRules, lines: list[str]) -> int:

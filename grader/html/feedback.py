@@ -150,7 +150,9 @@ def _page(
         where="the public split" if public else f"split {shorten(split_id, 100)}",
         sections=sections,
         points=shown_points(total(report.points for report in known)),
-        points_max=shown_points(sum(report.points_max for report in known)),
+        points_max=shown_points(sum(report.points_max for report in known))
+        if whole.points_max or not whole.bonus_max
+        else "",
         open_points=shown_points(open_points) if open_points else "",
         bonus=shown_bonus(whole.bonus, whole.bonus_max),
         version=__version__,
@@ -170,7 +172,7 @@ def _section(report: MilestoneReport, reason: Reason, notebook: Notebook | None)
         slug=report.milestone,
         title=report.title,
         points=shown_points(report.points),
-        points_max=shown_points(report.points_max) if report.main[1] == report.points_max else "",
+        points_max="" if report.is_all_bonus else shown_points(report.points_max),
         bonus=shown_bonus(report.bonus, report.bonus_max),
         known=report.points is not None,
         ending=REASONS.get(reason),

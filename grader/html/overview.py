@@ -83,6 +83,7 @@ class MilestoneNumbers:
     middle: str
     full: int
     chart: Markup
+    owed: bool  # whether there is anything in it but bonus
     missing: Named
 
 
@@ -138,14 +139,16 @@ def class_page(
         for mistake in found
     }
     numbers = check_numbers(results)
+    owed = [one for one in results if not one.report.is_all_bonus]
     return fill(
         "class.html",
         title=title,
         where="the public split" if public else f"split {shorten(split_id, 100)}",
         version=__version__,
         n_students=len(students),
-        n_handed_in=sum(one.reason is not Reason.MISSING for one in results),
-        n_hand_ins=len(results),
+        n_handed_in=sum(one.reason is not Reason.MISSING for one in owed),
+        n_owed=len(owed),
+        n_beyond=len(results) - len(owed),
         mean=f"{sum(known) / len(known):.1f}" if known else "-",
         middle=f"{median(known):g}" if known else "-",
         points_max=shown_points(points_max),
@@ -232,6 +235,7 @@ def _milestone(slug: str, results: Sequence[Result]) -> MilestoneNumbers:
                 ("is-failed", "no points", none),
             ]
         ),
+        owed=not here[0].report.is_all_bonus,
         missing=_named([one.student for one in here if one.reason is Reason.MISSING]),
     )
 

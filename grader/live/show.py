@@ -11,7 +11,7 @@ from rich.console import Console
 from grader.html.page import get_ready, part
 from grader.html.scale import SHOWN, Scale
 from grader.live.report import LiveReport
-from grader.present import print_report
+from grader.present import points_told, print_report
 from grader.report import CheckReport, Outcome, Report, shown_bonus, shown_points
 
 WIDTH = 88  # columns of the plain text
@@ -76,7 +76,8 @@ class Shown:
                 "unwritten": ("○", "to write"),
             },
             points=shown_points(report.points),
-            points_max=shown_points(report.points_max),
+            points_max="" if report.is_all_bonus else shown_points(report.points_max),
+            fresh_points="" if live.fresh is None else points_told(live.fresh.report),
             bonus=shown_bonus(report.bonus, report.bonus_max),
             points_of=lambda check: (
                 f"{shown_points(check.points)} / {shown_points(check.points_max)}"
@@ -140,10 +141,7 @@ def _fresh_lines(live: LiveReport) -> list[str]:
     if live.fresh is None:
         return []
     fresh = live.fresh
-    points = (
-        f"{shown_points(fresh.report.points)} of {shown_points(fresh.report.points_max)} points"
-    )
-    lines = [f"From a fresh kernel ({fresh.ran}): {points}."]
+    lines = [f"From a fresh kernel ({fresh.ran}): {points_told(fresh.report)}."]
     for pair in fresh.differences(live.report):
         here, there = WORDS[pair.live.outcome][1], WORDS[pair.fresh.outcome][1]
         lines.append(f"! here {here}, there {there}: {pair.live.sentence}")

@@ -14,25 +14,40 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from rich.console import Console
 
 import milestones
 from grader.changes import Before, changes
+from grader.class_cli import verify
 from grader.classroom import Graded, Reason
 from grader.errors import BadInputError
 from grader.gradebook import exports
-from grader.gradebook.book import Book, open_book, read_class, record
+from grader.gradebook.book import Book, history, open_book, override, read_class, record
 from grader.gradebook.github import result
 from grader.gradebook.gradescope import results
-from grader.gradebook.points import CheckPoints, Entry, Final, final_points, total_points
+from grader.gradebook.points import (
+    CheckPoints,
+    Entry,
+    Final,
+    Manual,
+    Override,
+    final_points,
+    total_points,
+)
 from grader.gradebook.rules import MilestoneRules, Rounding, Rules, rules_of
 from grader.gradebook.standings import standings
+from grader.gradebook_cli import gradebook
 from grader.handins import find_hand_ins
 from grader.html import class_page, feedback_page
 from grader.html.statistics import Result, check_numbers
 from grader.judge import judge
-from grader.outputs import COLUMNS, report_path
+from grader.live.fresh import Fresh
+from grader.live.report import LiveReport
+from grader.live.show import Shown
+from grader.outputs import COLUMNS, report_path, write_class
 from grader.present import as_json, as_junit, print_report
+from grader.receipts import Issuer, signing_key
 from grader.report import (
     EXIT_BROKEN,
     EXIT_FAILED,
@@ -42,7 +57,10 @@ from grader.report import (
     Report,
     exit_code,
 )
+from grader.since import since
+from grader.split import Split
 from milestones.spec import Answer, Answers, Call, Check, Files, Milestone, Verdict, check, passed
+from solutions.lesson import ROOT
 from tests.grader.gradebook import M2, MONDAY, SPLIT, graded, settled
 from tests.grader.pages import check as page_check
 from tests.grader.pages import report as page_report
@@ -184,6 +202,55 @@ def test_a_rule_switches_the_bonus_off_even_where_it_broke() -> None:
     assert final_points(with_bonus(5, 5, 5, bonus=None), MilestoneRules()).points is None
 
 
+def all_bonus(*, manual: tuple[Manual, ...] = (), earned: int | None = 5) -> Entry:
+    """What is held on a milestone whose one check is 5 bonus points."""
+    one = attempt(1)
+    rungs = CheckPoints(
+        "rungs", None if earned is None else Decimal(earned), Decimal(5), bonus=True
+    )
+    attempts = () if earned is None else (replace(one, checks=(rungs,)),)
+    return Entry("ann", "x1", Decimal(0), attempts, manual=manual, bonus_max=Decimal(5))
+
+
+def style(points: int | None) -> tuple[Manual, ...]:
+    return (Manual("style", None if points is None else Decimal(points), Decimal(2)),)
+
+
+def test_marks_on_what_is_all_bonus_are_bonus() -> None:
+    final = final_points(all_bonus(manual=style(1), earned=4), MilestoneRules())
+    assert [final.points, final.points_max, final.bonus, final.bonus_max] == [5, 0, 5, 7]
+    assert final.lines == ("5 of 7 bonus, 1 of them marked by hand",)
+    assert final.told == "5 of 7 bonus"
+    nothing = final_points(all_bonus(manual=style(None), earned=None), MilestoneRules())
+    assert [nothing.points, *nothing.lines] == [0, "nothing was handed in"]
+    assert final_points(all_bonus(manual=style(None)), MilestoneRules()).points == 5
+
+
+def test_marks_on_what_is_all_bonus_leave_everyones_total_as_it_was() -> None:
+    for weight in (5, 10):
+        (full,) = (final_points(all_bonus(manual=style(2)), MilestoneRules()),)
+        found = total_points([full], [Decimal(weight)], Rounding())
+        assert [found.points, found.points_max] == [weight, 0]
+
+
+def test_what_is_all_bonus_never_passes_its_maximum_and_can_be_switched_off() -> None:
+    over = replace(all_bonus(manual=style(2)), bonus_max=Decimal(4))
+    final = final_points(over, MilestoneRules())
+    assert [final.points, final.bonus] == [6, 6]
+    off = final_points(all_bonus(manual=style(2)), MilestoneRules(bonus=False))
+    assert [off.points, off.told] == [0, "0"]
+    assert off.lines == ("all of it is bonus, which does not count here",)
+    none = final_points(all_bonus(manual=style(2), earned=None), MilestoneRules(bonus=False))
+    assert none.points == 0
+
+
+def test_an_override_of_what_is_all_bonus_is_bonus() -> None:
+    set_to = Override("", Decimal(4), "T. Eacher", "seen", MONDAY)
+    final = final_points(replace(all_bonus(), overrides=(set_to,)), MilestoneRules())
+    assert [final.points, final.bonus] == [4, 4]
+    assert final.lines == ("set to 4 of 5 bonus by T. Eacher: seen",)
+
+
 def total(points: int, bonus: int, *, cap: int | None = None, weight: int = 15) -> Decimal | None:
     """The total of one milestone of 15 with its bonus and one that is all bonus, of which 1."""
     finals = [
@@ -253,6 +320,40 @@ def test_a_gradebook_keeps_what_was_bonus(book: Book) -> None:
     assert "Unlimited grades" in " ".join(exports.as_moodle(term).remarks)
     assert "6,5,6" in exports.as_csv(term).text
     assert "1 of 2 bonus" in exports.as_csv(term).text
+    assert "0 of 0" not in exports.as_csv(term).text
+
+
+def test_a_lab_graded_to_another_outcome_tells_its_bonus(book: Book) -> None:
+    for bonus in (1.0, 2.0):
+        one = handed_in("ann", bonus=bonus, slug="x1")
+        record(book, one, split_id=SPLIT, walled=True, handed_in_at=MONDAY)
+    (change,) = history(book)
+    assert (change.before, change.after) == ("graded, 1 of 2 bonus", "graded, 2 of 2 bonus")
+
+
+def test_a_receipt_tells_a_labs_bonus_and_no_points_of_none(tmp_path: Path) -> None:
+    issuer = Issuer(signing_key(tmp_path / "signing.key"), SPLIT, "c" * 64, walled=True)
+    path = tmp_path / "ann.json"
+    theirs = [handed_in("ann"), handed_in("ann", slug="x1")]
+    path.write_text(issuer.receipt("ann", theirs), encoding="utf-8")
+    told = CliRunner().invoke(verify, [str(path)]).output
+    assert f"  {M2}  5 of 5, 1 of 2 bonus  graded" in told
+    assert "  x1  1 of 2 bonus  graded" in told
+
+
+def test_rules_tell_of_the_labs_they_name(tmp_path: Path) -> None:
+    file = tmp_path / "rules.toml"
+    file.write_text("[milestone.x1]\ndeadline = 2026-12-01T12:00:00Z\n", encoding="utf-8")
+    told = CliRunner().invoke(gradebook, ["rules", str(file)]).output
+    assert "x1_quantized_cache: due 2026-12-01" in told
+    assert "x2_eviction" not in told
+
+
+def test_an_override_up_to_the_bonus_is_not_more_than_the_maximum(book: Book) -> None:
+    record(book, handed_in("ann", slug="x1"), split_id=SPLIT, walled=True)
+    for points, told in ((2, "as graded -> 2"), (3, "2 -> 3 (more than the maximum of 2)")):
+        done = override(book, "ann", "x1", Decimal(points), author="T. Eacher", reason="seen")
+        assert done == f"ann x1: {told}"
 
 
 def test_a_broken_bonus_gives_way_to_a_known_one_in_any_order(tmp_path: Path) -> None:
@@ -303,6 +404,24 @@ def test_grades_csv_has_the_columns_it_always_had() -> None:
     assert COLUMNS == ("student", "milestone", "points", "points_max", "reason")
 
 
+def test_grades_csv_shows_a_labs_bonus_as_its_points(tmp_path: Path) -> None:
+    issuer = Issuer(signing_key(tmp_path / "signing.key"), SPLIT, "c" * 64, walled=True)
+    split = Split(ROOT / "data" / "public_split", SPLIT, public=False)
+    labs = [handed_in("ann", slug="x1"), handed_in("bob", bonus=0.0, slug="x1")]
+    write_class([*labs, handed_in("cy", bonus=None, slug="x1")], split, issuer, tmp_path)
+    rows = (tmp_path / "grades.csv").read_text(encoding="utf-8").splitlines()
+    assert rows[1:] == ["ann,x1,1,2,graded", "bob,x1,0,2,graded", "cy,x1,,2,broken"]
+
+
+def test_the_page_of_a_class_asks_nobody_for_a_lab() -> None:
+    missing = replace(handed_in("bob", 0.0, 0.0), reason=Reason.MISSING)
+    page = class_page([handed_in("ann"), handed_in("ann", slug="x1"), missing], split_id="s")
+    assert "<dd>1 <small>of 2, and 1 of labs</small></dd>" in page
+    assert "everyone has handed it in" not in page
+    assert page.partition('id="missing"')[2].partition("</section>")[0].count("<dt>") == 1
+    assert "of labs" not in class_page([handed_in("ann")], split_id="s")
+
+
 def test_a_page_of_feedback_shows_a_bonus_beside_the_points() -> None:
     bonus = replace(page_check(name="rung"), bonus=True)
     pages = [
@@ -312,8 +431,23 @@ def test_a_page_of_feedback_shows_a_bonus_beside_the_points() -> None:
     ]  # fmt: skip
     assert "<strong>2</strong> of 2 points, 2 of 2 bonus" in pages[0]
     assert "2 / 2 bonus" in pages[0]
-    assert "of 0 points" not in pages[1].partition("<main")[2]
+    assert "of 0 points" not in pages[1]
     assert "2 of 2 bonus" in pages[1]
+
+
+def test_a_live_check_of_a_lab_tells_its_bonus() -> None:
+    report = replace(handed_in("ann", slug="x1").report, cells=(), stop=None)
+    fresh = Fresh("a run", report)
+    shown = Shown(LiveReport(report, "s", 1, 0.1, "", 0, (), True, {}, "", fresh))
+    for told in (shown.as_html(), shown.as_text()):
+        assert told.count("1 of 2 bonus") == 2
+        assert "of 0" not in told
+
+
+def test_since_the_last_time_tells_a_labs_bonus() -> None:
+    before, now = (handed_in("ann", bonus=bonus, slug="x1").report for bonus in (0.0, 2.0))
+    assert since(before, now).points_before == 0
+    assert since(now, before).points_before == 2
 
 
 def page_graded(checks: tuple[CheckReport, ...]) -> Graded:
@@ -350,6 +484,24 @@ def test_a_bonus_that_changed_is_told(tmp_path: Path) -> None:
     ((student, _, _, _, change, what),) = changes([now], Before(tmp_path))
     assert (student, change) == ("ann", "+0")
     assert what == "bonus: 1 -> 2"
+
+
+def test_a_lab_that_changed_came_or_went_is_told_with_its_bonus(tmp_path: Path) -> None:
+    came, stays, went = milestones.BONUS_SLUGS[:3]
+
+    def lab(slug: str, bonus: float, student: str = "ann") -> Graded:
+        one = handed_in(student, bonus=bonus, slug="x1")
+        return replace(one, hand_in=replace(one.hand_in, slug=slug))
+
+    for one in (handed_in("ann"), lab(stays, 1.0), lab(went, 2.0)):
+        report = as_json(Report(SPLIT, False, (one.report,)))
+        report_path(tmp_path, "ann", one.hand_in.slug).write_text(report, encoding="utf-8")
+    now = [handed_in("ann"), lab(came, 1.0), lab(stays, 2.0), lab(came, 2.0, "a new one")]
+    assert changes(now, Before(tmp_path)) == [
+        ("ann", came, "0", "1", "+1", "handed in now"),
+        ("ann", stays, "1", "2", "+1", ""),
+        ("ann", went, "2", "0", "-2", "handed in no more"),
+    ]
 
 
 def test_other_tools_add_a_bonus_to_the_score_and_not_to_its_maximum(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ import pytest
 from click.testing import CliRunner
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+import milestones
 from grader.changes import changes, gone, open_before
 from grader.class_cli import class_command
 from grader.classroom import Graded, Reason
@@ -73,6 +74,22 @@ def test_what_a_person_marks_lies_in_a_document_and_goes_with_it(tmp_path: Path)
     assert told not in (out / "reports" / "ann" / f"{M2}.json").read_text()
     write([graded("ann"), bob], out)
     assert not list(folder.iterdir())
+
+
+def test_the_report_of_a_lab_goes_with_its_notebook(tmp_path: Path) -> None:
+    lab = milestones.BONUS_SLUGS[0]
+    ann = graded("ann")
+    theirs = replace(ann, hand_in=HandIn("ann", lab), report=replace(ann.report, milestone=lab))
+    out = write([ann, theirs], tmp_path / "out")
+    assert (out / "reports" / "ann" / f"{lab}.json").is_file()
+    write([ann], out)
+    assert [path.stem for path in (out / "reports" / "ann").iterdir()] == [M2]
+
+
+def test_a_receipt_writes_every_number_of_points_alike(out: Path) -> None:
+    body = json.loads((out / "receipts" / "ann.json").read_text(encoding="utf-8"))["body"]
+    told = [one[key] for one in body["hand_ins"] for key in ("points", "bonus", "bonus_max")]
+    assert [*map(str, told)] == ["2.0", "0.0", "0.0"]
 
 
 # ---------------------------------------------------------------- what nobody graded

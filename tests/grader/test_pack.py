@@ -21,6 +21,7 @@ from grader import history, pack
 from grader.defined import defined_in
 from grader.errors import BadInputError
 from grader.handins import find_hand_ins
+from grader.history import Entry, PastCheck
 from grader.notebook import MAX_BYTES, Cell, Notebook, read_notebook
 from grader.pack_cli import pack_command, prove_it_reads, student_name
 from grader.report import CheckReport, MilestoneReport, Outcome
@@ -121,8 +122,8 @@ def test_the_manifest_says_what_is_in_it_and_what_the_last_check_found(home: Pat
     assert manifest["split_id"].startswith("public-")
     assert manifest["notebooks"][M2]["sha256"] == mine.sha256
     assert manifest["notebooks"][M2]["last_check"] == {
-        "points": 1.5, "points_max": 2.0, "bonus": 0.0, "at": "2026-11-30T00:00:00+00:00",
-        "of_this_code": True,
+        "points": 1.5, "points_max": 2.0, "bonus": 0.0, "bonus_max": 0.0,
+        "at": "2026-11-30T00:00:00+00:00", "of_this_code": True,
     }  # fmt: skip
     assert manifest["notebooks"][M3]["last_check"] is None
 
@@ -132,6 +133,20 @@ def test_a_notebook_that_changed_since_its_last_check_is_told(home: Path) -> Non
     report = MilestoneReport(M2, "KV bytes", "", (passed,))
     history.append(home, "s", report, "older code", "check", datetime.now(UTC))
     assert "changed since its last check: grader check 2" in packs(home)
+
+
+def test_the_last_check_of_a_lab_is_told_by_its_bonus() -> None:
+    lab = milestones.BONUS_SLUGS[0]
+    mine = read_notebook(ROOT / "notebooks" / f"{lab}.ipynb")
+    one = pack.Packed(lab, b"", mine)
+    rung = PastCheck("rung", "A rung.", Outcome.FAILED, 2.0, 5.0, True, "", None, None, "", False)
+    failed = Entry(
+        datetime.now(UTC), "check", "s", "0", lab, mine.sha256, mine.code_sha256, (rung,)
+    )
+    told = "2 of 5 bonus in its last check; failing: A rung."
+    assert pack.told_of_last_check(one, failed) == told
+    full = replace(failed, checks=(replace(rung, outcome=Outcome.PASSED, points=5.0),))
+    assert pack.told_of_last_check(one, full) == "5 of 5 bonus in its last check"
 
 
 def test_only_what_is_named_is_packed(home: Path) -> None:

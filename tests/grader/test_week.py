@@ -92,6 +92,49 @@ def test_a_bonus_that_is_missing_keeps_nobody_from_being_done() -> None:
     assert week(entry).next.command == "grader pack"
 
 
+# ---------------------------------------------------------------- labs, which nobody owes
+
+LAB = Found(points_max=0.0, bonus_max=5.0, blank_sha256="blank", code_sha256="code")
+
+
+def lab_entry(points: float) -> Entry:
+    rung = replace(CHECK, bonus=True, points=points, points_max=5.0)
+    outcome = Outcome.PASSED if points == 5.0 else Outcome.FAILED
+    return replace(ENTRY, milestone="x2_eviction", checks=(replace(rung, outcome=outcome),))
+
+
+def test_a_lab_shows_its_bonus_as_its_points() -> None:
+    console = Console(record=True, width=80)
+    with console.capture() as said:
+        print_week(week(lab_entry(5.0), x2_eviction=LAB), console, NOW)
+    assert "5/5 bonus  ━━━━━━━━━━" in said.get()
+    assert "0/0" not in said.get()
+
+
+def test_a_lab_that_lacks_points_is_what_to_do_next() -> None:
+    told = week(at_best(), lab_entry(1.0), m5_roofline=FOUND, x2_eviction=LAB)
+    assert [row.is_done for row in told.rows] == [True, False]
+    assert (told.next.slug, told.next.why) == ("x2_eviction", CHECK.sentence)
+    full = week(at_best(), lab_entry(5.0), m5_roofline=FOUND, x2_eviction=LAB)
+    assert full.next.command == "grader pack"
+
+
+def test_a_lab_that_was_reset_after_points_has_changed() -> None:
+    blank = replace(LAB, code_sha256="blank")
+    assert week(lab_entry(5.0), x2_eviction=blank).rows[0].state is State.CHANGED
+    assert week(lab_entry(0.0), x2_eviction=blank).rows[0].state is State.BLANK
+
+
+def test_a_lab_is_shown_once_it_is_begun_and_asks_for_nothing_before() -> None:
+    blank = replace(LAB, code_sha256="blank")
+    told = week(at_best(), m5_roofline=FOUND, x1_quantized_cache=blank, x2_eviction=LAB)
+    assert [row.slug for row in told.shown] == ["m5_roofline", "x2_eviction"]
+    assert told.next.slug == "x2_eviction", "begun and never checked"
+    assert told.bonus_max == 10, "of all labs, whichever were begun"
+    told = week(at_best(), m5_roofline=FOUND, x2_eviction=blank)
+    assert told.next.command == "grader pack", "nobody owes a lab"
+
+
 # ---------------------------------------------------------------- the best so far
 
 
