@@ -38,6 +38,7 @@ CASES = {
     "m5_roofline": 50,
     "m6_memory_traffic": 60,
     "m7_planner": 25,
+    "x1_quantized_cache": 50,
     "x2_eviction": 50,
     "x4_ceiling": 50,
 }  # the dear ones; else 100
@@ -470,6 +471,48 @@ def arrays_within(slug: str, topic: str, within: float) -> Callable[[Answers, bo
     return deserves
 
 
+def arrays_close(
+    slug: str, topic: str, within: float, beside: float
+) -> Callable[[Answers, bool], bool]:
+    """Like `arrays_within`, with an absolute room `beside` the relative one."""
+
+    def deserves(answers: Answers, _half: bool) -> bool:
+        right = right_answers(slug)
+        return all(
+            np.shape(answer.value) == right.value(answer.call.id).shape
+            and np.allclose(answer.value, right.value(answer.call.id), within, beside)
+            for answer in answers.under(topic)
+        )
+
+    return deserves
+
+
+def values_of_codes(answers: Answers, _half: bool) -> bool:
+    """Compare what all codes of FP8 stand for: NaN with NaN, and zeros with their sign."""
+    right = right_answers("x1_quantized_cache")
+    pairs = [(np.asarray(a.value), right.value(a.call.id)) for a in answers.under("decoded")]
+    return all(
+        value.shape == other.shape
+        and np.array_equal(value, other, equal_nan=True)
+        and bool((np.signbit(value) == np.signbit(other))[~np.isnan(other)].all())
+        for value, other in pairs
+    )
+
+
+def codes_again(answers: Answers, _half: bool) -> bool:
+    """Compare codes that were decoded and encoded again; a NaN has several."""
+    right = right_answers("x1_quantized_cache")
+    for answer in answers.under("again"):
+        value, other = np.asarray(answer.value), right.value(answer.call.id)
+        decoded = right.by_id[f"decoded/{answer.call.args['kind']}"]
+        of_nan = np.isnan(decoded.value)
+        if value.shape != other.shape or not (value == other)[~of_nan].all():
+            return False
+        if not np.isin(value[of_nan], np.asarray(decoded.call.args["codes"])[of_nan]).all():
+            return False
+    return True
+
+
 def evicted_stays_gone(answers: Answers, _half: bool) -> bool:
     value = {a.call.id.partition("/")[2]: np.asarray(a.value) for a in answers.under("gone")}
     if not all(v.ndim == 2 and v.size and np.isfinite(v).all() for v in value.values()):
@@ -511,6 +554,20 @@ DESERVED = {
     ("m6_memory_traffic", "names_mean_nothing"): names_change_nothing,
     ("m6_memory_traffic", "step_error"): mape_within("m6_memory_traffic", 0.062),
     ("m6_memory_traffic", "throughput_r2"): r2_reaches("m6_memory_traffic", 0.97),
+    ("x1_quantized_cache", "int_round_trip"): arrays_close("x1_quantized_cache", "back", 1e-5, 0),
+    ("x1_quantized_cache", "fp8_values_right"): values_of_codes,
+    ("x1_quantized_cache", "fp8_round_trip"): codes_again,
+    ("x1_quantized_cache", "groups_right"): arrays_close(
+        "x1_quantized_cache", "groups", 1e-5, 1e-4
+    ),
+    ("x1_quantized_cache", "schemes_right"): arrays_close("x1_quantized_cache", "seen", 4e-3, 1e-4),
+    ("x1_quantized_cache", "perplexity_right"): arrays_within(
+        "x1_quantized_cache", "perplexity", 0.0101
+    ),
+    ("x1_quantized_cache", "outliers_told"): arrays_within(
+        "x1_quantized_cache", "profiles", 1.1e-3
+    ),
+    ("x1_quantized_cache", "model_measured"): arrays_within("x1_quantized_cache", "model", 1.1e-3),
     ("x2_eviction", "evicted_is_gone"): evicted_stays_gone,
     ("x4_ceiling", "first_ceiling_named"): first_ceiling_right,
     ("x4_ceiling", "cache_measured"): arrays_within("x4_ceiling", "cache", 5.01e-3),
