@@ -15,7 +15,7 @@ from grader.classroom import Graded
 from grader.errors import BadInputError
 from grader.handins import HandIn, file_stem
 from grader.outputs import spreadsheet_safe
-from grader.report import shown_points
+from grader.report import is_all_bonus, shown_points
 
 HEADER = ("student", "milestone", "points_before", "points_after", "change", "what")
 
@@ -102,7 +102,7 @@ def _changed(one: Graded, old: Mapping[str, Any]) -> list[tuple[str, ...]]:
 
 def _main(old: Mapping[str, Any]) -> float | None:
     """Return the points of an earlier report; of what was all bonus its bonus."""
-    all_bonus = not old["points_max"] and old.get("bonus_max")
+    all_bonus = is_all_bonus(old["points_max"], old.get("bonus_max", 0))
     points: float | None = old["bonus" if all_bonus else "points"]
     return points
 

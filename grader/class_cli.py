@@ -42,7 +42,7 @@ from grader.paths import course_folder
 from grader.places import Places
 from grader.receipts import Issuer, signing_key
 from grader.receipts import verify as verify_receipt
-from grader.report import EXIT_BROKEN, EXIT_FAILED, EXIT_PASSED, shown_bonus, shown_points
+from grader.report import EXIT_BROKEN, EXIT_FAILED, EXIT_PASSED, shown_points, with_bonus
 from grader.results import Results, fingerprint, write_whole
 from grader.split import Split, open_split, read_manifest, sha256_of
 from grader.surroundings import PACKAGES
@@ -171,10 +171,9 @@ def verify(receipt: Path, key: Path | None, notebooks: Path | None) -> None:
     others = []
     for one in body["hand_ins"]:
         points = "not graded" if one["points"] is None else shown_points(one["points"])
-        bonus = shown_bonus(one.get("bonus"), one.get("bonus_max", 0))
-        told = [f"{points} of {shown_points(one['points_max'])}"]
-        told = [*(told if one["points_max"] or not bonus else []), *([bonus] if bonus else [])]
-        line = f"  {one['milestone']}  {', '.join(told)}"
+        told = f"{points} of {shown_points(one['points_max'])}"
+        told = with_bonus(told, one["points_max"], one.get("bonus"), one.get("bonus_max", 0))
+        line = f"  {one['milestone']}  {told}"
         path = None if notebooks is None else notebooks / f"{one['milestone']}.ipynb"
         if path is not None and path.is_file() and sha256_of(path) != one["notebook_sha256"]:
             others.append(path)

@@ -18,7 +18,7 @@ from filelock import FileLock, Timeout
 
 from grader import __version__
 from grader.errors import BadInputError
-from grader.report import MilestoneReport, Outcome, Report
+from grader.report import MilestoneReport, Outcome, Report, is_all_bonus
 from grader.trouble import printable
 
 FOLDER = ".grader"
@@ -90,9 +90,14 @@ class Entry:
     @property
     def main(self) -> tuple[float, float]:
         """Points earned and to earn; those of the bonus where all of the milestone was bonus."""
-        if self.points_max or not self.bonus_max:
-            return self.points, self.points_max
-        return self.bonus, self.bonus_max
+        if self.is_all_bonus:
+            return self.bonus, self.bonus_max
+        return self.points, self.points_max
+
+    @property
+    def is_all_bonus(self) -> bool:
+        """Whether it was one of the labs, which have nothing but bonus."""
+        return is_all_bonus(self.points_max, self.bonus_max)
 
     @property
     def failing(self) -> tuple[PastCheck, ...]:

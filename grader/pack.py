@@ -154,7 +154,7 @@ def told_of_last_check(one: Packed, last: Entry | None) -> str:
     if last.code_sha256 != one.notebook.code_sha256:
         return f"changed since its last check: grader check {number}"
     earned, most = last.main
-    what = "points" if last.points_max or not last.bonus_max else "bonus"
+    what = "bonus" if last.is_all_bonus else "points"
     points = f"{earned:g} of {most:g} {what} in its last check"
     failing = [check.sentence for check in last.failing]
     if not failing:

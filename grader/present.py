@@ -19,8 +19,8 @@ from grader.report import (
     MilestoneReport,
     Outcome,
     Report,
-    shown_bonus,
     shown_points,
+    with_bonus,
 )
 from grader.told import told
 from milestones.diagnosis import Diagnosis
@@ -102,13 +102,10 @@ def _print_check(check: CheckReport, console: Console) -> None:
 
 def points_told(one: MilestoneReport | Report) -> str:
     """Return what was earned of what there is, and the bonus beside it."""
-    bonus = shown_bonus(one.bonus, one.bonus_max)
     told = f"{shown_points(one.points)} of {shown_points(one.points_max)} points"
     if one.points is None:
         told = f"not graded (of {shown_points(one.points_max)} points): the grader broke"
-    if not bonus:
-        return told
-    return f"{told}, {bonus}" if one.points_max else bonus
+    return with_bonus(told, one.points_max, one.bonus, one.bonus_max)
 
 
 def as_json(report: Report) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from enum import StrEnum
 
 from milestones.diagnosis import Diagnosis
@@ -64,6 +65,11 @@ class CellError:
     stopped: bool = False
 
 
+def is_all_bonus(points_max: float | Decimal, bonus_max: float | Decimal) -> bool:
+    """Whether there is nothing but bonus to earn: then its bonus stands for its points."""
+    return bool(bonus_max) and not points_max
+
+
 @dataclass(frozen=True)
 class MilestoneReport:
     """One milestone's outcomes on one notebook."""
@@ -108,7 +114,7 @@ class MilestoneReport:
     @property
     def is_all_bonus(self) -> bool:
         """Whether it is one of the labs, which have nothing but bonus."""
-        return bool(self.bonus_max) and not self.points_max
+        return is_all_bonus(self.points_max, self.bonus_max)
 
     def count(self, outcome: Outcome) -> int:
         """Return how many checks ended this way."""
@@ -182,3 +188,11 @@ def shown_bonus(bonus: float | None, bonus_max: float) -> str:
     if bonus is None:
         return f"bonus not graded (of {shown_points(bonus_max)})"
     return f"{shown_points(bonus)} of {shown_points(bonus_max)} bonus"
+
+
+def with_bonus(told: str, points_max: float, bonus: float | None, bonus_max: float) -> str:
+    """Add the bonus to what is told of the points; of what is all bonus it stands alone."""
+    beside = shown_bonus(bonus, bonus_max)
+    if not beside:
+        return told
+    return f"{told}, {beside}" if points_max else beside

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 import milestones
 from grader.history import Entry, History, PastCheck
-from grader.report import Outcome
+from grader.report import Outcome, is_all_bonus
 
 
 class State(StrEnum):
@@ -73,7 +73,7 @@ class Row:
     @property
     def is_owed(self) -> bool:
         """Whether there are points in it beside a bonus."""
-        return self.points_max > 0 or not self.bonus_max
+        return not is_all_bonus(self.points_max, self.bonus_max)
 
     @property
     def is_begun(self) -> bool:

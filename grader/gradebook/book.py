@@ -57,7 +57,7 @@ from grader.gradebook.tables import (
     Student,
     storable,
 )
-from grader.report import CellError, CheckReport, MilestoneReport, Outcome, Stop, shown_bonus
+from grader.report import CellError, CheckReport, MilestoneReport, Outcome, Stop, with_bonus
 
 if TYPE_CHECKING:  # a slow import
     from grader.classroom import Graded
@@ -386,10 +386,7 @@ def _rank(row: GradingRow) -> tuple[bool, bool, bool]:
 def _told(row: GradingRow) -> str:
     points = None if row.points is None else Decimal(str(row.points))
     told = f"{shown(points)} of {shown(Decimal(str(row.points_max)))}"
-    bonus = shown_bonus(row.bonus, row.bonus_max)
-    if bonus:
-        told = f"{told}, {bonus}" if row.points_max else bonus
-    return f"{row.reason}, {told}"
+    return f"{row.reason}, {with_bonus(told, row.points_max, row.bonus, row.bonus_max)}"
 
 
 def _values(row: Base) -> dict[str, Any]:

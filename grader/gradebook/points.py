@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 
 from grader.gradebook.rules import MilestoneRules, Rounding
+from grader.report import is_all_bonus
 
 WHOLE = ""  # the part of an override that sets a milestone's points
 NEVER = datetime.min.replace(tzinfo=UTC)
@@ -91,7 +92,7 @@ class Entry:
     @property
     def is_all_bonus(self) -> bool:
         """Whether its checks are all bonus: so are its marks then, and nobody owes any of it."""
-        return bool(self.bonus_max) and not self.checks_max
+        return is_all_bonus(self.checks_max, self.bonus_max)
 
     @property
     def points_max(self) -> Decimal:

@@ -22,6 +22,7 @@ from grader.report import (
     MilestoneReport,
     Outcome,
     Report,
+    is_all_bonus,
     shown_bonus,
     shown_points,
     total,
@@ -150,9 +151,9 @@ def _page(
         where="the public split" if public else f"split {shorten(split_id, 100)}",
         sections=sections,
         points=shown_points(total(report.points for report in known)),
-        points_max=shown_points(sum(report.points_max for report in known))
-        if whole.points_max or not whole.bonus_max
-        else "",
+        points_max=""
+        if is_all_bonus(whole.points_max, whole.bonus_max)
+        else shown_points(sum(report.points_max for report in known)),
         open_points=shown_points(open_points) if open_points else "",
         bonus=shown_bonus(whole.bonus, whole.bonus_max),
         version=__version__,
