@@ -134,6 +134,41 @@ def numbers_beside(
     )
 
 
+def form_agrees(
+    answer: Answer, shape: tuple[int | None, ...], other: str, what: str = "values"
+) -> Verdict:
+    """Judge whether an answer is an array of a shape, None being any size, of finite numbers.
+
+    `other` completes what it returns if its shape is another, and `what` names its numbers.
+    """
+    value, name = answer.value, f"`{answer.call.function}`"
+    if not isinstance(value, np.ndarray):
+        return failed(
+            f"{kind_of(value)}; an array was expected.",
+            remark=f"{name} returns something other than an array",
+            asked=str(answer.call),
+        )
+    fits = value.ndim == len(shape) and all(
+        size > 0 if wanted is None else size == wanted
+        for size, wanted in zip(value.shape, shape, strict=True)
+    )
+    if not fits:
+        told = str(shape).replace("None", "any")
+        return failed(
+            f"An array of shape {value.shape}; {told} was expected.",
+            remark=f"{name} returns {other}",
+            asked=str(answer.call),
+        )
+    lost = int((~np.isfinite(value)).sum())
+    if lost:
+        return failed(
+            f"NaN or infinity in {lost:,} of {value.size:,} {what}.",
+            remark=f"{name} returned {what} that are NaN or infinite",
+            asked=str(answer.call),
+        )
+    return passed()
+
+
 def array_agrees(
     answer: Answer,
     expected: np.ndarray,

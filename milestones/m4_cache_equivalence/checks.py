@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from milestones.compare import kind_of, numbers_agree, numbers_beside, right_array
+from milestones.compare import form_agrees, numbers_agree, numbers_beside, right_array
 from milestones.compared import Compared
 from milestones.m4_cache_equivalence.depart import logits_beside, same, sequence_of
 from milestones.spec import Answer, Answers, Files, ReadTable, Verdict, check, failed, passed
@@ -177,31 +177,12 @@ def _nearly(value: np.ndarray, right: np.ndarray) -> bool:
 
 
 def _form_agrees(answer: Answer, expected: np.ndarray) -> Verdict:
-    value, tokens = answer.value, answer.call.args.get("tokens")
+    tokens = answer.call.args.get("tokens")
     right_array(
         expected, expected.shape[-1:] if tokens is None else (len(tokens), *expected.shape[-1:])
     )
-    if not isinstance(value, np.ndarray):
-        return failed(
-            f"{kind_of(value)}; an array was expected.",
-            remark=f"`{answer.call.function}` returns something other than an array",
-            asked=str(answer.call),
-        )
-    if value.shape != expected.shape:
-        form = "(number of tokens, vocabulary)" if expected.ndim == 2 else "(vocabulary,)"
-        return failed(
-            f"An array of shape {value.shape}; {expected.shape} was expected.",
-            remark=f"`{answer.call.function}` returns another shape than {form}",
-            asked=str(answer.call),
-        )
-    lost = int((~np.isfinite(value)).sum())
-    if lost:
-        return failed(
-            f"NaN or infinity in {lost:,} of {value.size:,} logits.",
-            remark=f"`{answer.call.function}` returned logits that are NaN or infinite",
-            asked=str(answer.call),
-        )
-    return passed()
+    form = "(number of tokens, vocabulary)" if expected.ndim == 2 else "(vocabulary,)"
+    return form_agrees(answer, expected.shape, f"another shape than {form}", "logits")
 
 
 def _where(answer: Answer) -> str:

@@ -16,7 +16,7 @@ import numpy as np
 from milestones.compare import (
     array_agrees,
     first_failure,
-    kind_of,
+    form_agrees,
     right_array,
 )
 from milestones.compared import Compared
@@ -268,32 +268,7 @@ def _truth(truth: Files, topic: str) -> dict[str, np.ndarray]:
 
 
 def _formed(answer: Answer, shape: tuple[int | None, ...], form: str) -> Verdict:
-    """Tell whether an answer is an array of that shape, None being any size, of finite numbers."""
-    value, name = answer.value, f"`{answer.call.function}`"
-    if not isinstance(value, np.ndarray):
-        return failed(
-            f"{kind_of(value)}; an array was expected.".capitalize(),
-            remark=f"{name} returns something other than an array",
-            asked=str(answer.call),
-        )
-    fits = value.ndim == len(shape) and all(
-        wanted in (None, size) for size, wanted in zip(value.shape, shape, strict=True)
-    )
-    if not fits or value.size == 0:
-        told = ", ".join("any" if size is None else str(size) for size in shape)
-        return failed(
-            f"An array of shape {value.shape}; ({told}) was expected.",
-            remark=f"{name} returns another shape than {form}",
-            asked=str(answer.call),
-        )
-    lost = int((~np.isfinite(value)).sum())
-    if lost:
-        return failed(
-            f"NaN or infinity in {lost:,} of {value.size:,} numbers.",
-            remark=f"{name} returned numbers that are NaN or infinite",
-            asked=str(answer.call),
-        )
-    return passed()
+    return form_agrees(answer, shape, f"another shape than {form}", "numbers")
 
 
 def _numbers(answer: Answer, expected: np.ndarray, form: str) -> Verdict:

@@ -1,4 +1,9 @@
-"""Arrays against the truth of lab x3: their form, then their numbers, each said in a sentence."""
+"""Arrays against the truth of lab x3: their form, then their numbers, each said in a sentence.
+
+The bound is that of milestone 4 (`depart`): sums here have fewer than 100 float64 terms of order 1
+through at most 2 layers, so two right computations differ by 1e-15 to 1e-12, and the smallest of
+the named mistakes by more than 1e-4.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +11,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from milestones.compare import kind_of, right_array
+from milestones import compare
+from milestones.compare import right_array
 from milestones.compared import Compared
+from milestones.m4_cache_equivalence.depart import ATOL, RTOL, same
 from milestones.spec import Answer, Answers, Compare, Files, ReadTable, Verdict, failed, passed
 
-RTOL, ATOL = 1e-9, 1e-12
-"""Sums here have fewer than 100 float64 terms of order 1 through at most 2 layers: two right
-computations differ by 1e-15 to 1e-12, and the smallest of the named mistakes by more than 1e-4."""
 NEARLY_RIGHT = 5e-7  # of the largest value: single precision is nearer, named mistakes are far off
 NEARLY = (
     "That is right but for the last digits: is something float32, or the 1e-6 of `norm` missing? "
@@ -57,37 +61,9 @@ def array_agrees(answer: Answer, right: np.ndarray) -> Verdict:
 
 def form_agrees(answer: Answer, right: np.ndarray) -> Verdict:
     """Check that an answer is an array of finite numbers in the right shape."""
-    value, name = answer.value, f"`{answer.call.function}`"
     if right.size:  # a new cache has no row yet
         right_array(right, right.shape)
-    if not isinstance(value, np.ndarray):
-        return failed(
-            f"{kind_of(value)}; an array was expected.",
-            remark=f"{name} returns something other than an array",
-            asked=str(answer.call),
-        )
-    if value.shape != right.shape:
-        return failed(
-            f"An array of shape {value.shape}; {right.shape} was expected.",
-            remark=f"{name} returns an array of another shape",
-            asked=str(answer.call),
-        )
-    lost = int((~np.isfinite(value)).sum())
-    if lost:
-        return failed(
-            f"NaN or infinity in {lost:,} of {value.size:,} values.",
-            remark=f"{name} returned values that are NaN or infinite",
-            asked=str(answer.call),
-        )
-    return passed()
-
-
-def same(value: np.ndarray, right: np.ndarray) -> bool:
-    """Tell whether arrays agree within rounding; NaN never does."""
-    with np.errstate(invalid="ignore", over="ignore"):
-        return value.shape == right.shape and bool(
-            np.isclose(value, right, rtol=RTOL, atol=ATOL).all()
-        )
+    return compare.form_agrees(answer, right.shape, "an array of another shape")
 
 
 def arrays_beside(topic: str) -> Compare:
