@@ -39,6 +39,13 @@ class Draft:
     truth: Mapping[str, Content]
 
 
+def write_draft(draft: Draft, folder: Path, slug: str) -> None:
+    """Write one milestone's files below `questions/` and `truth/` of a split's folder."""
+    for kind, files in (("questions", draft.questions), ("truth", draft.truth)):
+        for name, content in files.items():
+            write_content(folder / kind / slug / name, content)
+
+
 def write_content(path: Path, content: Content) -> None:
     """Write one file of a split; the same content gives the same bytes on any platform."""
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -27,7 +27,7 @@ from milestones.runs import LABELS
 from milestones.spec import Answers, Files, Milestone
 from milestones.understanding import understanding_names
 from solutions.commitment import Content, asked_and_answered, commit, of_seed
-from solutions.draft import Source, write_content
+from solutions.draft import Source, write_draft
 from solutions.instructor_runs import OwnRuns
 from solutions.lesson import ROOT, Reference, answer_all
 from solutions.mistake import NamedMistake
@@ -136,10 +136,8 @@ def write_questions(
             write_csv(own.train, overlay / "train.csv")
         # a stream of its own, so that closing questions change no other draw
         closing = draw_understanding(slug, rng[slug].spawn(1)[0])
-        for name, content in (*draft.questions.items(), *closing.questions.items()):
-            write_content(questions / slug / name, content)
-        for name, content in (*draft.truth.items(), *closing.truth.items()):
-            write_content(truth / slug / name, content)
+        for made in (draft, closing):
+            write_draft(made, folder, slug)
     return drawn
 
 

@@ -16,32 +16,23 @@ from grader.trouble import Trouble
 from milestones.m4_cache_equivalence import MILESTONE as WHOLE_MILESTONE
 from milestones.m4_cache_equivalence.depart import ATOL, RTOL
 from milestones.spec import Answer, Answers, Check, Files, Result, Tree
-from solutions.draft import Draft, Source, write_content
+from solutions.draft import Draft
 from solutions.m4_cache_equivalence.oracle import MAX_LEN, OVERFLOWS, draw
 from solutions.m4_cache_equivalence.transformer import Params, chain, first_scores, stretch
-from solutions.understanding import draw_understanding
 from tests.milestones.closing import without_closing
+from tests.milestones.drawing import drawn_by, write_split
 
 MILESTONE = without_closing(WHOLE_MILESTONE)
 SLUG = MILESTONE.slug
-NO_RUNS: Any = None  # this milestone's draw reads no runs
 
 
 def drawn(seed: int) -> Draft:
-    return draw(Source(np.random.default_rng(seed), NO_RUNS, NO_RUNS, NO_RUNS))
+    return drawn_by(draw, seed)
 
 
 @pytest.fixture(scope="module")
 def split(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder: Path = tmp_path_factory.mktemp("split")
-    draft = drawn(11)
-    for kind, files in (("questions", draft.questions), ("truth", draft.truth)):
-        for name, content in files.items():
-            write_content(folder / kind / SLUG / name, content)
-    closing = draw_understanding(SLUG, np.random.default_rng(11))
-    for name, content in closing.questions.items():
-        write_content(folder / "questions" / SLUG / name, content)
-    return folder
+    return write_split(drawn(11), tmp_path_factory.mktemp("split"), SLUG)
 
 
 @pytest.fixture(scope="module")

@@ -18,35 +18,26 @@ from milestones.m4_cache_equivalence.depart import ATOL, RTOL
 from milestones.spec import Answer, Answers, Call, Check, Files, Tree
 from milestones.x2_eviction import MILESTONE as WHOLE_MILESTONE
 from milestones.x2_eviction.checks import TO_SINGLE_PRECISION
-from solutions.draft import Draft, Source, write_content
+from solutions.draft import Draft
 from solutions.lesson import read_lesson
 from solutions.small_lm.inference import logits_of, norm, rotate, softmax
-from solutions.understanding import draw_understanding
 from solutions.x2_eviction.drawn import draw as draw_closing
 from solutions.x2_eviction.evicting import LM, N_SINKS, decoded
 from solutions.x2_eviction.oracle import CLEAR, draw
 from tests.milestones.closing import without_closing
+from tests.milestones.drawing import drawn_by, write_split
 
 MILESTONE = without_closing(WHOLE_MILESTONE)
 SLUG = MILESTONE.slug
-NO_RUNS: Any = None  # this lab's draw reads no runs
 
 
 def drawn(seed: int) -> Draft:
-    return draw(Source(np.random.default_rng(seed), NO_RUNS, NO_RUNS, NO_RUNS))
+    return drawn_by(draw, seed)
 
 
 @pytest.fixture(scope="module")
 def split(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder: Path = tmp_path_factory.mktemp("split")
-    draft = drawn(11)
-    for kind, files in (("questions", draft.questions), ("truth", draft.truth)):
-        for name, content in files.items():
-            write_content(folder / kind / SLUG / name, content)
-    closing = draw_understanding(SLUG, np.random.default_rng(11))
-    for name, content in closing.questions.items():
-        write_content(folder / "questions" / SLUG / name, content)
-    return folder
+    return write_split(drawn(11), tmp_path_factory.mktemp("split"), SLUG)
 
 
 @pytest.fixture(scope="module")

@@ -11,48 +11,37 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from grader.ask import with_arrays
 from milestones.compare import TruthError
+from milestones.m4_cache_equivalence.depart import ATOL, RTOL
 from milestones.spec import Answer, Answers, Check, Files
 from milestones.x3_latent_attention import MILESTONE as WHOLE_LAB
-from milestones.x3_latent_attention.arrays import ATOL, RTOL
-from solutions.draft import Draft, Source, write_content
+from solutions.draft import Draft
 from solutions.lesson import ROOT, Reference, answer_all
-from solutions.understanding import draw_understanding
 from solutions.x3_latent_attention.drawn import IN_THE_NOTEBOOK
 from solutions.x3_latent_attention.drawn import draw as draw_cuts
 from solutions.x3_latent_attention.mistakes import MISTAKES
 from solutions.x3_latent_attention.mla import Layer, Params, between, chain, whole
 from solutions.x3_latent_attention.oracle import GIANT, _n_multiplications, draw
 from tests.milestones.closing import without_closing
+from tests.milestones.drawing import drawn_by, write_split
 
 LAB = without_closing(WHOLE_LAB)
 SLUG = LAB.slug
-NO_RUNS: Any = None  # this lab's draw reads no runs
 Vector = list[float]
 Functions = dict[str, Callable[..., Any]]
 
 
 def drawn(seed: int) -> Draft:
-    return draw(Source(np.random.default_rng(seed), NO_RUNS, NO_RUNS, NO_RUNS))
-
-
-def write(draft: Draft, folder: Path) -> None:
-    for kind, files in (("questions", draft.questions), ("truth", draft.truth)):
-        for name, content in files.items():
-            write_content(folder / kind / SLUG / name, content)
-    closing = draw_understanding(SLUG, np.random.default_rng(11))
-    for name, content in closing.questions.items():
-        write_content(folder / "questions" / SLUG / name, content)
+    return drawn_by(draw, seed)
 
 
 @pytest.fixture(scope="module")
 def split(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder: Path = tmp_path_factory.mktemp("split")
-    write(drawn(11), folder)
-    return folder
+    return write_split(drawn(11), tmp_path_factory.mktemp("split"), SLUG)
 
 
 @pytest.fixture(scope="module")
@@ -527,7 +516,7 @@ def test_junk_never_crashes_a_check_and_never_passes(right: Answers, truth: File
             with np.errstate(all="ignore"):  # as the judge does
                 assert check.judge(answers, truth).share == 0.0, (check.name, turn)
                 if check.compare is not None:
-                    check.compare(answers, truth, lambda _path: NO_RUNS)
+                    check.compare(answers, truth, lambda _path: pd.DataFrame())
 
 
 @pytest.mark.parametrize("check", LAB.checks, ids=lambda check: check.name)
@@ -590,7 +579,7 @@ def test_single_precision_is_not_close_enough_and_is_told(right: Answers, truth:
 def test_a_truth_that_is_no_number_is_our_fault(right: Answers, tmp_path: Path) -> None:
     draft = drawn(11)
     spoiled = {key: np.full_like(value, np.nan) for key, value in draft.truth["whole.npz"].items()}
-    write(Draft(draft.questions, {**draft.truth, "whole.npz": spoiled}), tmp_path)
+    write_split(Draft(draft.questions, {**draft.truth, "whole.npz": spoiled}), tmp_path, SLUG)
     check = next(c for c in LAB.checks if c.name == "whole_sequence")
     with pytest.raises(TruthError):
         check.judge(right, Files(tmp_path / "truth"))

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from milestones.questions import read_questions
@@ -15,23 +16,22 @@ from milestones.spec import Answer, Answers, Call, Check, Files
 from milestones.x4_ceiling import MILESTONE as WHOLE_MILESTONE
 from milestones.x4_ceiling.calls import FUNCTIONS
 from milestones.x4_ceiling.checks import CACHE_RTOL
-from solutions.draft import Draft, Source, write_content
+from solutions.draft import Draft
 from solutions.small_lm.inference import logits_of
-from solutions.understanding import draw_understanding
 from solutions.x4_ceiling import oracle
 from solutions.x4_ceiling.allocator import play
 from solutions.x4_ceiling.oracle import FIRST, POLICIES, draw
 from tests.milestones.closing import without_closing
+from tests.milestones.drawing import drawn_by, write_split
 
 MILESTONE = without_closing(WHOLE_MILESTONE)
 SLUG = MILESTONE.slug
-NO_RUNS: Any = None  # this lab's draw reads no runs
 LLAMA_8B = {"n_layers": 32, "n_kv_heads": 8, "head_dim": 128, "params_b": 8.0303}
 H100 = {"gpu_memory_gb": 80.0, "gpu_bandwidth_gbps": 3350.0, "gpu_tflops": 989.0}
 
 
 def drawn(seed: int) -> Draft:
-    return draw(Source(np.random.default_rng(seed), NO_RUNS, NO_RUNS, NO_RUNS))
+    return drawn_by(draw, seed)
 
 
 def asked(seed: int, topic: str) -> list[dict[str, Any]]:
@@ -41,15 +41,7 @@ def asked(seed: int, topic: str) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def split(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder: Path = tmp_path_factory.mktemp("split")
-    draft = drawn(11)
-    for kind, files in (("questions", draft.questions), ("truth", draft.truth)):
-        for name, content in files.items():
-            write_content(folder / kind / SLUG / name, content)
-    closing = draw_understanding(SLUG, np.random.default_rng(11))
-    for name, content in closing.questions.items():
-        write_content(folder / "questions" / SLUG / name, content)
-    return folder
+    return write_split(drawn(11), tmp_path_factory.mktemp("split"), SLUG)
 
 
 @pytest.fixture(scope="module")
@@ -281,7 +273,7 @@ def test_junk_never_crashes_a_check_or_its_comparison_and_never_passes(
             assert verdict.share == 0.0, (check.name, turn)
             assert verdict.detail, (check.name, turn)
             if check.compare is not None:
-                check.compare(answers, truth, lambda path: NO_RUNS)  # noqa: ARG005
+                check.compare(answers, truth, lambda path: pd.DataFrame())  # noqa: ARG005
 
 
 def test_what_is_said_on_a_hidden_split_holds_no_value(calls: list[Call], truth: Files) -> None:
