@@ -32,13 +32,13 @@ from grader.classroom import Course, Graded, Reason, grade_class
 from grader.cluster import connect, pack, remote
 from grader.errors import BadInputError
 from grader.explain import reader
-from grader.grade import Perform, perform
 from grader.handins import find_hand_ins
 from grader.host import Start
 from grader.hosts import IN_ROOMS, walled_host, walled_or_trusted_host
 from grader.limits import Limits
 from grader.outputs import make_ready, refuse_inputs, table, unnamed, write_class
 from grader.paths import course_folder
+from grader.perform import Perform, perform
 from grader.places import Places
 from grader.receipts import Issuer, signing_key
 from grader.receipts import verify as verify_receipt

@@ -11,10 +11,11 @@ from enum import StrEnum
 import milestones
 from grader.bait import Bait
 from grader.errors import BadInputError
-from grader.grade import Perform, grade_notebook, unreadable
+from grader.grade import grade_notebook, unreadable
 from grader.handins import HandIn
 from grader.judge import all_failed
 from grader.notebook import parse_notebook
+from grader.perform import Perform
 from grader.report import MilestoneReport, Outcome
 from grader.results import Results
 from grader.split import Split

@@ -21,10 +21,10 @@ from typing import Any, ClassVar
 
 from grader import __version__
 from grader.errors import BadInputError
-from grader.grade import Job, Perform, Transcript, perform
 from grader.host import Host, HostError, Start
 from grader.hosts import walled_host, walled_or_trusted_host
 from grader.limits import Limits
+from grader.perform import Job, Perform, Transcript, perform
 from grader.places import Places
 from grader.results import fingerprint
 

@@ -55,11 +55,14 @@ def print_milestone(milestone: MilestoneReport, console: Console) -> None:
     if milestone.unreadable is not None:
         console.print(Padding(Text(milestone.unreadable, style="red"), (0, 0, 1, 2)))
         return
-    for error, cells in _by_error(milestone).items():
-        line = Text(f"{cells} raised {error}", style="yellow")
+    for told_of, cells in _by_error(milestone).items():
+        line = Text(f"{cells} {told_of}", style="yellow")
         console.print(Padding(line, (0, 0, 0, 2)))
     if milestone.cells:
-        note = Text("cells are counted from 0, text cells included", style="dim")
+        counted = "cells are counted from 0, text cells included"
+        if any(cell.stopped for cell in milestone.cells):
+            counted += "; what was stopped was left out, and the rest run without it where it could"
+        note = Text(counted, style="dim")
         console.print(Padding(note, (0, 0, 0, 2)))
     for check in milestone.checks:
         _print_check(check, console)
@@ -67,13 +70,13 @@ def print_milestone(milestone: MilestoneReport, console: Console) -> None:
 
 
 def _by_error(milestone: MilestoneReport) -> dict[str, str]:
-    """Return the cells that raised, named together where they raised the same."""
+    """Return what became of cells that failed, and which, named together where it is the same."""
     numbers: dict[str, list[str]] = {}
     for cell in milestone.cells:
-        numbers.setdefault(cell.error, []).append(str(cell.cell))
+        numbers.setdefault(cell.told, []).append(str(cell.cell))
     return {
-        error: f"cell{'s' if len(found) > 1 else ''} {', '.join(found)}"
-        for error, found in numbers.items()
+        told_of: f"cell{'s' if len(found) > 1 else ''} {', '.join(found)}"
+        for told_of, found in numbers.items()
     }
 
 

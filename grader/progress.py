@@ -9,7 +9,7 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
-from grader.grade import Progress as Told
+from grader.perform import Progress as Told
 
 
 @contextmanager

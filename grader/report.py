@@ -64,6 +64,13 @@ class CellError:
     error: str
     stopped: bool = False
 
+    @property
+    def told(self) -> str:
+        """What became of the cell, to be read after its name."""
+        if self.stopped:
+            return self.error.replace(f" in cell {self.cell}", "")
+        return f"raised {self.error}"
+
 
 def is_all_bonus(points_max: float | Decimal, bonus_max: float | Decimal) -> bool:
     """Whether there is nothing but bonus to earn: then its bonus stands for its points."""

@@ -22,6 +22,7 @@ from functools import cache
 from pathlib import Path
 
 import nbformat
+import pandas as pd
 import psutil
 
 import milestones
@@ -46,7 +47,17 @@ class Size:
     notebooks: int
     wall_s: float
     cpu_s: float
-    peak_bytes: int
+    own_bytes: int  # the most that the grader's own process held, which judges and writes
+    peak_bytes: int  # the most that it and the rooms beside it held together
+    reasons: dict[str, int]  # how many hand-ins ended for each
+
+
+@dataclass
+class Peak:
+    """The most memory seen so far: of a process, and of it and all below it together."""
+
+    own_bytes: int = 0
+    all_bytes: int = 0
 
 
 class Hands:
@@ -92,19 +103,21 @@ def _text(kind: str, slug: str) -> str:
 
 
 @contextlib.contextmanager
-def peak_memory(pid: int) -> Iterator[list[int]]:
-    """Watch the proportional share of memory of a process and all below it; yield the peak."""
-    peak, done = [0], threading.Event()
+def peak_memory(pid: int) -> Iterator[Peak]:
+    """Watch the proportional share of memory of a process and of all below it; yield the peaks."""
+    peak, done = Peak(), threading.Event()
 
     def watch() -> None:
         while not done.wait(SAMPLE_S):
-            total = 0
             with contextlib.suppress(psutil.Error):
                 whole = psutil.Process(pid)
-                for process in (whole, *whole.children(recursive=True)):
+                own = whole.memory_full_info().pss
+                below = 0
+                for process in whole.children(recursive=True):
                     with contextlib.suppress(psutil.Error):
-                        total += process.memory_full_info().pss
-            peak[0] = max(peak[0], total)
+                        below += process.memory_full_info().pss
+                peak.own_bytes = max(peak.own_bytes, own)
+                peak.all_bytes = max(peak.all_bytes, own + below)
 
     watching = threading.Thread(target=watch, daemon=True)
     watching.start()
@@ -123,8 +136,9 @@ def grade(students: int, split: Path, place: Path) -> Size:
     names = [f"student-{number:04}" for number in range(students)]
     hand_ins = place / f"class of {students}"
     notebooks = sum(hands.in_(hand_ins / name, name) for name in names)
+    out = place / f"grades of {students}"
     command = [sys.executable, "-m", "grader", "class", str(hand_ins), "--split", str(split),
-               "--out", str(place / f"grades of {students}"), "--workers", "2"]  # fmt: skip
+               "--out", str(out), "--workers", "2"]  # fmt: skip
     before, started = cpu_s(), time.perf_counter()
     run = subprocess.Popen(
         command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
@@ -134,7 +148,10 @@ def grade(students: int, split: Path, place: Path) -> Size:
     if run.returncode:
         raise SystemExit(f"grader class ended with {run.returncode}:\n{said[-2_000:]}")
     wall_s = time.perf_counter() - started
-    return Size(students, notebooks, wall_s, cpu_s() - before, peak[0])
+    grades = pd.read_csv(out / "grades.csv")
+    reasons = {str(reason): int(n) for reason, n in grades["reason"].value_counts().items()}
+    used = cpu_s() - before
+    return Size(students, notebooks, wall_s, used, peak.own_bytes, peak.all_bytes, reasons)
 
 
 def main() -> None:
@@ -149,14 +166,15 @@ def main() -> None:
         subprocess.run(making, cwd=ROOT, check=True, capture_output=True)
         print(
             f"{'students':>8}{'notebooks':>11}{'wall s':>9}{'CPU s':>9}{'a minute':>10}"
-            f"{'CPU s each':>12}{'peak MiB':>10}"
+            f"{'CPU s each':>12}{'own MiB':>9}{'all MiB':>9}  ended"
         )
         for students in args.students:
             size = grade(students, split, place)
             print(
                 f"{size.students:>8,}{size.notebooks:>11,}{size.wall_s:>9.1f}{size.cpu_s:>9.1f}"
                 f"{60 * size.notebooks / size.wall_s:>10.0f}{size.cpu_s / size.notebooks:>12.2f}"
-                f"{size.peak_bytes / 2**20:>10.0f}",
+                f"{size.own_bytes / 2**20:>9.0f}{size.peak_bytes / 2**20:>9.0f}  "
+                + ", ".join(f"{count:,} {reason}" for reason, count in size.reasons.items()),
                 flush=True,
             )
 

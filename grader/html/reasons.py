@@ -28,8 +28,8 @@ REASONS = {
     Reason.LIMIT: Told(
         "stopped", "■", "failed",
         "The notebook passed a bound on time, memory, processes or output, and was stopped there. "
-        "What it had answered by then was judged. Where a function passed it, others were asked in "
-        "a fresh process, as long as the bounds in all allowed.",
+        "What it had answered by then was judged. The rest was done in a fresh process without the "
+        "cell or the function that passed it, as long as the bounds in all allowed.",
     ),
     Reason.ENDED: Told(
         "ended early", "□", "failed",

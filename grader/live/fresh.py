@@ -10,10 +10,11 @@ from dataclasses import dataclass
 
 from grader.cold import COLD
 from grader.explain import reader
-from grader.grade import Job, Transcript, grade_notebook, perform
+from grader.grade import grade_notebook
 from grader.host import Start
 from grader.limits import Limits
 from grader.notebook import Notebook
+from grader.perform import Job, Transcript, perform
 from grader.places import Places
 from grader.report import CheckReport, MilestoneReport, Outcome
 from grader.split import Split

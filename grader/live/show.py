@@ -147,7 +147,7 @@ def _fresh_lines(live: LiveReport) -> list[str]:
         lines.append(f"! here {here}, there {there}: {pair.live.sentence}")
         if pair.fresh.hint:
             lines.append(f"  {pair.fresh.hint}")
-    lines += [f"! there cell {cell.cell} raised {cell.error}" for cell in fresh.report.cells]
+    lines += [f"! there cell {cell.cell} {cell.told}" for cell in fresh.report.cells]
     if len(lines) == 1:
         lines.append("Every check ends there as it does here.")
     return lines

@@ -47,7 +47,7 @@ def serve(
         planner, turns = Planner(notebook, data), Turns()
         try:
             for failed in planner.errors:
-                click.echo(f"cell {failed.cell} raised {failed.error}")
+                click.echo(f"cell {failed.cell} {failed.told}")
             click.echo(f"Serving its plan() at {address} (stop with Ctrl+C)")
             click.echo("Save the notebook, and the next plan comes from what you saved.")
             click.echo(WITHOUT_BOUNDARY)

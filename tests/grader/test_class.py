@@ -25,12 +25,13 @@ from grader.classroom import Course, Graded, Reason, grade_class
 from grader.cold import COLD
 from grader.errors import BadInputError
 from grader.explain import reader
-from grader.grade import grade, perform
+from grader.grade import grade
 from grader.handins import HandIn, find_hand_ins
 from grader.host import Body, Host, HostError, Start
 from grader.layouts import readable
 from grader.limits import Limits
 from grader.outputs import make_ready, spreadsheet_safe, write_class
+from grader.perform import perform
 from grader.places import Places
 from grader.present import as_json
 from grader.receipts import Issuer, signing_key

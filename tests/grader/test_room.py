@@ -13,9 +13,10 @@ import pytest
 
 import milestones
 from grader.cold import COLD
-from grader.grade import _without, grade
+from grader.grade import grade
 from grader.host import Host
 from grader.limits import Limits
+from grader.perform import _without
 from grader.present import as_json, as_junit
 from grader.report import MilestoneReport, Outcome, Report
 from grader.room import MAX_TOLD
@@ -44,31 +45,11 @@ def hints(report: MilestoneReport) -> str:
 @pytest.mark.parametrize(
     ("cell", "reason"),
     [
-        ("while True:\n    pass", "was stopped after 5 CPU seconds in cell 1"),
-        (
-            "import os\nos._exit(0)",
-            "ended its process in cell 1. It ended with exit code 0",
-        ),
-        (
-            "import os\nos.kill(os.getpid(), 11)",
-            "process in cell 1. It ended by SIGSEGV",
-        ),
-        (
-            "import os\nos.kill(os.getpid(), 9)",
-            "process in cell 1. It ended by SIGKILL",
-        ),
-        (
-            "hoard = []\nwhile True:\n    hoard.append(b'x' * 50_000_000)",
-            "was stopped at 1 GiB of memory in cell 1",
-        ),
-        ("while True:\n    print('x' * 10_000)", "was stopped after printing 21 MB in cell 1"),
-        (
-            "import os, signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
-            "import time\nwhile True: pass",
-            "was stopped after 5 CPU seconds in cell 1",
-        ),
+        ("import os\nos._exit(0)", "ended its process in cell 1. It ended with exit code 0"),
+        ("import os\nos.kill(os.getpid(), 11)", "process in cell 1. It ended by SIGSEGV"),
+        ("import os\nos.kill(os.getpid(), 9)", "process in cell 1. It ended by SIGKILL"),
     ],
-    ids=["hang", "exit", "segfault", "kill", "memory", "output", "ignored-sigterm"],
+    ids=["exit", "segfault", "kill"],
 )
 def test_a_notebook_that_ends_its_process_fails_with_the_reason(
     cell: str, reason: str, write_notebook: WriteNotebook, m2_split: Split, course: Path, host: Host
@@ -78,6 +59,51 @@ def test_a_notebook_that_ends_its_process_fails_with_the_reason(
     assert report.points == 0
     assert reason in report.checks[0].hint
     assert "Traceback" not in hints(report)
+
+
+@pytest.mark.parametrize(
+    ("cell", "reason"),
+    [
+        ("while True:\n    pass", "was stopped after 5 CPU seconds"),
+        (
+            "hoard = []\nwhile True:\n    hoard.append(b'x' * 50_000_000)",
+            "was stopped at 1 GiB of memory",
+        ),
+        ("while True:\n    print('x' * 10_000)", "was stopped after printing 21 MB"),
+        (
+            "import os, signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+            "import time\nwhile True: pass",
+            "was stopped after 5 CPU seconds",
+        ),
+    ],
+    ids=["hang", "memory", "output", "ignored-sigterm"],
+)
+def test_an_endless_cell_costs_what_it_defines_and_nothing_else(
+    cell: str, reason: str, write_notebook: WriteNotebook, m2_split: Split, course: Path, host: Host
+) -> None:
+    lost = f"def cache_gb(**shape):\n    return 1.0\n{cell}"
+    report = run(write_notebook(RIGHT, lost, "1 / 0", ENDLESS[2]), m2_split, course, host)
+    by_name = {check.name: check for check in report.checks}
+    passed = {name for name, check in by_name.items() if check.outcome is Outcome.PASSED}
+    assert passed == {"known_shapes", "other_shapes", "llama_3_8b_128k_gb"}
+    assert by_name["cache_gb"].hint == "`cache_gb` is not defined."
+    assert [(error.cell, error.told) for error in report.cells] == [
+        (1, reason),
+        (2, "raised ZeroDivisionError: division by zero"),
+    ]
+    assert report.stop is not None
+    assert report.stop.why == f"{reason} in cell 1"
+
+
+def test_what_is_endless_in_cells_and_calls_is_left_out_together(
+    write_notebook: WriteNotebook, m2_split: Split, course: Path
+) -> None:
+    limits = replace(TIGHT, cell_cpu_s=1, call_cpu_s=1)
+    cells = (RIGHT, "while True: pass", ENDLESS[0], "while 1: pass", ENDLESS[2])
+    report = run(write_notebook(*cells), m2_split, course, COLD, limits)
+    passed = {check.name for check in report.checks if check.outcome is Outcome.PASSED}
+    assert passed == {"known_shapes", "other_shapes", "llama_3_8b_128k_gb"}
+    assert [error.cell for error in report.cells] == [1, 3]
 
 
 ENDLESS = (
@@ -151,7 +177,8 @@ def test_a_notebook_that_sleeps_is_stopped_long_before_one_that_gets_no_processo
     report = run(
         write_notebook(RIGHT, "import time\ntime.sleep(600)"), m2_split, course, host, limits
     )
-    assert "was stopped after 1 seconds of doing nothing in cell 1" in hints(report)
+    assert report.stop is not None
+    assert report.stop.why == "was stopped after 1 seconds of doing nothing in cell 1"
     busy = "import time\nend = time.monotonic() + 2\nwhile time.monotonic() < end: pass"
     assert run(write_notebook(RIGHT, busy), m2_split, course, host, limits).cells == ()
 
