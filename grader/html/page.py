@@ -16,9 +16,14 @@ from grader.html.visible import breakable, finalize, shorten, ticked
 TEMPLATES = Path(__file__).parent / "templates"
 
 
-def fill(template: str, **values: object) -> str:
-    """Return the page: the only style in it is ours by hash, and nothing is fetched or run."""
-    return environment().get_template(template).render(style=_style(), policy=_policy(), **values)
+def fill(template: str, templates: Path = TEMPLATES, own_css: str = "", **values: object) -> str:
+    """Return the page: the only style in it is ours by hash, and nothing is fetched or run.
+
+    A template of another folder can extend those here; `own_css` follows the shared style.
+    """
+    style = _style(own_css)
+    found = environment(templates).get_template(template)
+    return found.render(style=style, policy=_policy(style), **values)
 
 
 def part(template: str, **values: object) -> str:
@@ -36,9 +41,9 @@ def get_ready(template: str) -> None:
 
 @cache
 def environment(templates: Path = TEMPLATES) -> Environment:
-    """Return what fills the templates of a folder: text stays text, and what is missing is told."""
+    """Return what fills templates of a folder and ours: text stays text, nothing is missing."""
     made = Environment(
-        loader=FileSystemLoader(templates, encoding="utf-8"),
+        loader=FileSystemLoader([templates, TEMPLATES], encoding="utf-8"),
         autoescape=True,
         undefined=StrictUndefined,
         finalize=finalize,
@@ -52,14 +57,14 @@ def environment(templates: Path = TEMPLATES) -> Environment:
 
 
 @cache
-def _style() -> Markup:
-    css = (TEMPLATES / "style.css").read_text(encoding="utf-8")
+def _style(own_css: str) -> Markup:
+    css = (TEMPLATES / "style.css").read_text(encoding="utf-8") + own_css
     # A comment's end, a quote or a bracket of CSS needs no escape in <style>; only its end does.
     assert "</" not in css
     return Markup(palette.as_css() + css)
 
 
 @cache
-def _policy() -> str:
-    digest = base64.b64encode(hashlib.sha256(_style().encode("utf-8")).digest()).decode("ascii")
+def _policy(style: str) -> str:
+    digest = base64.b64encode(hashlib.sha256(style.encode("utf-8")).digest()).decode("ascii")
     return f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"

@@ -11,11 +11,12 @@ from typing import Any
 import click
 
 from grader.errors import BadInputError
-from solutions.capacity.fit import Fit, fit
+from solutions.capacity.fit import fit
 from solutions.capacity.gpus import Gpu, gpu_named
 from solutions.capacity.loading import load_config
+from solutions.capacity.page import as_page
 from solutions.capacity.refusal import ConfigRefusedError
-from solutions.capacity.report import as_json, as_text, fit_text
+from solutions.capacity.report import OnGpu, as_json, as_text, fit_text
 from solutions.capacity.sections import decoder_section
 from solutions.capacity.size import CacheSize, size_cache
 from solutions.capacity.weights import count_weights
@@ -43,6 +44,12 @@ PACKED = ("quantization_config", "compression_config")  # where released files s
     type=click.Path(dir_okay=False, path_type=Path),
     help="Write every figure as JSON.",
 )
+@click.option(
+    "--html",
+    "html_file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write a page that draws it: layers, growth, the GPU's memory.",
+)
 def capacity(
     config: Path,
     context: int,
@@ -56,6 +63,7 @@ def capacity(
     weight_bits: float | None,
     overhead_gb: float,
     json_file: Path | None,
+    html_file: Path | None,
 ) -> None:
     """Say what a model keeps for each request, from its config.json, and what fits on a GPU."""
     figures = {"params-b": params_b, "weight-bits": weight_bits, "overhead-gb": overhead_gb}
@@ -74,22 +82,14 @@ def capacity(
         encoder_len=encoder_len,
     )
     click.echo(as_text(size))
-    found: Fit | None = None
+    found: OnGpu | None = None
     if machine is not None:
         found = _fits(parsed, size, machine, params_b, weight_bits, overhead_gb)
     if json_file is not None:
-        if json_file.exists() and json_file.samefile(config):
-            raise ConfigRefusedError(
-                ["--json"], f"{json_file} is the config itself; name another file"
-            )
-        text = json.dumps(as_json(size, found), indent=1, allow_nan=False) + "\n"
-        try:
-            json_file.write_text(text, encoding="utf-8")
-        except OSError as error:  # a full disk's does not name the file
-            raise ConfigRefusedError(
-                ["--json"], f"{json_file} cannot be written: {error.strerror}"
-            ) from None
-        click.echo(f"Wrote {json_file}.")
+        answer = as_json(size, found.fit if found else None)
+        _write("--json", json_file, json.dumps(answer, indent=1, allow_nan=False) + "\n", config)
+    if html_file is not None:
+        _write("--html", html_file, as_page(size, found, config.name), config)
 
 
 def _fits(
@@ -99,7 +99,7 @@ def _fits(
     params_b: float | None,
     weight_bits: float | None,
     overhead_gb: float,
-) -> Fit | None:
+) -> OnGpu | None:
     """Tell what fits; None, with a sentence, where the weights are not known."""
     bits = WEIGHT_BITS if weight_bits is None else weight_bits
     if params_b is None:
@@ -113,15 +113,28 @@ def _fits(
         params_b, told = weights.count / 1e9, weights.rule
     else:
         told = "as given by --params-b"
-    found = fit(size, gpu, params_b, bits, overhead_gb)
-    click.echo(fit_text(found, size, gpu, f"{params_b:.4g}e9 weights: {told}", bits))
     packed = next((key for key in PACKED if config.get(key)), None)
+    notes: tuple[str, ...] = ()
     if weight_bits is None and packed is not None:
-        click.echo(
-            f"Note: {packed} says that these weights are quantized, and they are counted at "
-            f"{WEIGHT_BITS} bits each; say how many they have, as --weight-bits 8."
+        notes = (
+            f"{packed} says that these weights are quantized, and they are counted at "
+            f"{WEIGHT_BITS} bits each; say how many they have, as --weight-bits 8",
         )
-    return found
+    found = fit(size, gpu, params_b, bits, overhead_gb)
+    on = OnGpu(found, gpu, f"{params_b:.4g}e9 weights: {told}", bits, notes)
+    click.echo(fit_text(on, size))
+    return on
+
+
+def _write(option: str, path: Path, text: str, config: Path) -> None:
+    """Write a file beside the config, and say so; ConfigRefusedError where that cannot be."""
+    if path.exists() and path.samefile(config):
+        raise ConfigRefusedError([option], f"{path} is the config itself; name another file")
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:  # a full disk's does not name the file
+        raise ConfigRefusedError([option], f"{path} cannot be written: {error.strerror}") from None
+    click.echo(f"Wrote {path}.")
 
 
 def main(argv: list[str]) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from solutions.capacity.caches import CrossCache, HeadsCache, StateCache
@@ -15,6 +16,22 @@ from solutions.capacity.size import CacheSize
 GIB = 2**30
 MB, MIB = 1_000_000, 2**20
 WIDTH = 26
+
+
+@dataclass(frozen=True)
+class OnGpu:
+    """What fits on a kind of GPU. `weights` says where their number comes from."""
+
+    fit: Fit
+    gpu: Gpu
+    weights: str
+    weight_bits: float
+    notes: tuple[str, ...] = ()
+
+    def told(self, tp: int) -> str:
+        """Name the group of `tp` GPUs and their memory."""
+        many = f"{tp} x {self.gpu.name}, each" if tp > 1 else self.gpu.name
+        return f"{many} with {self.gpu.memory_gb:g} GB"
 
 
 def amount(n_bytes: float) -> str:
@@ -53,7 +70,7 @@ def as_text(size: CacheSize) -> str:
     lines = [f"{plan.model_type}: {len(plan.layers)} layers ({counts})", f"  {plan.rule}", ""]
     for group in groups(plan.layers):
         first = group[0]
-        kept = _kept(first, size) * len(group)
+        kept = kept_bytes(first, size) * len(group)
         lines.append(
             f"{len(group)} x {' + '.join(first.kinds)}, layers "
             f"{spans([layer.index for layer in group])}: {amount(kept)}"
@@ -61,7 +78,7 @@ def as_text(size: CacheSize) -> str:
         lines.append(f"  {first.rule}")
         lines += [f"    {fact}" for fact in first.facts]
     lines += ["", f"One request at {size.context_len:,} tokens, {engine.kv_bits}-bit KV cache"]
-    lines += [f"  {name:{WIDTH}} {figure}" for name, figure in _figures(size)]
+    lines += [f"  {name:{WIDTH}} {figure}" for name, figure in request_lines(size)]
     lines += [f"Note: {note}." for note in plan.notes]
     return "\n".join(lines)
 
@@ -77,7 +94,7 @@ def _copied(size: CacheSize) -> str:
     return "KV heads are shared out evenly"
 
 
-def _kept(layer: Layer, size: CacheSize) -> int:
+def kept_bytes(layer: Layer, size: CacheSize) -> int:
     """Return what one layer keeps, growing and constant, before blocks."""
     states = [cache for cache in layer.caches if isinstance(cache, StateCache)]
     crosses = [cache for cache in layer.caches if isinstance(cache, CrossCache)]
@@ -88,7 +105,8 @@ def _kept(layer: Layer, size: CacheSize) -> int:
     )
 
 
-def _figures(size: CacheSize) -> Iterable[tuple[str, str]]:
+def request_lines(size: CacheSize) -> Iterable[tuple[str, str]]:
+    """Yield each figure of one request: its name, or none where it goes on, and what it is."""
     engine = size.engine
     together = "the layers above together, before whole blocks and copies"
     yield "grows with the context", f"{amount(size.kv_bytes)}: {together}"
@@ -113,27 +131,31 @@ def _figures(size: CacheSize) -> Iterable[tuple[str, str]]:
         yield "", f"{amount(size.batch_allocated_bytes)} set aside"
 
 
-def fit_text(found: Fit, size: CacheSize, gpu: Gpu, weights: str, weight_bits: float) -> str:
-    """Return how many requests fit, each term with its reason."""
-    tp = size.engine.tp
-    rest = (1 - MEMORY_FRACTION) * gpu.memory_gb
+def fit_lines(on: OnGpu, size: CacheSize) -> Iterable[tuple[str, str]]:
+    """Yield each term of how many requests fit: its name and its amount with the reason."""
+    found, tp = on.fit, size.engine.tp
+    rest = (1 - MEMORY_FRACTION) * on.gpu.memory_gb
     share = f", 1/{tp} of them here" if tp > 1 else ""
-    many = f"{tp} x {gpu.name}" if tp > 1 else gpu.name
-    lines = [
-        "",
-        f"On {many}, each with {gpu.memory_gb:g} GB",
-        f"  {'usable':{WIDTH}} {amount(found.usable_bytes)}: {MEMORY_FRACTION:.0%}; the other "
-        f"{rest:.1f} GB are for activations, graphs and the allocator",
-        f"  {'weights':{WIDTH}} {amount(found.weight_bytes)}: {weight_bits:g} bits each{share}; "
-        f"{weights}",
-        f"  {'overhead':{WIDTH}} {amount(found.overhead_bytes)}: --overhead-gb",
-        f"  {'left for requests':{WIDTH}} {amount(max(0.0, found.free_bytes))}",
-        f"  {'requests at a time':{WIDTH}} {found.n_requests:,} "
-        f"({found.quotient:,.3f} by division)",
-    ]
+    yield (
+        "usable",
+        f"{amount(found.usable_bytes)}: {MEMORY_FRACTION:.0%}; the other {rest:.1f} GB are for "
+        "activations, graphs and the allocator",
+    )
+    bits = f"{on.weight_bits:g} bits each{share}"
+    yield "weights", f"{amount(found.weight_bytes)}: {bits}; {on.weights}"
+    yield "overhead", f"{amount(found.overhead_bytes)}: --overhead-gb"
+    yield "left for requests", amount(max(0.0, found.free_bytes))
+    yield "requests at a time", f"{found.n_requests:,} ({found.quotient:,.3f} by division)"
     if size.batch_size > 1:
         verdict = "fits" if size.batch_size <= found.n_requests else "does not fit"
-        lines.append(f"  a batch of {size.batch_size:,} {verdict}")
+        yield f"a batch of {size.batch_size:,}", verdict
+
+
+def fit_text(on: OnGpu, size: CacheSize) -> str:
+    """Return how many requests fit, each term with its reason."""
+    lines = ["", f"On {on.told(size.engine.tp)}"]
+    lines += [f"  {name:{WIDTH}} {told}" for name, told in fit_lines(on, size)]
+    lines += [f"Note: {note}." for note in on.notes]
     return "\n".join(lines)
 
 

@@ -11,6 +11,13 @@ from grader.html import NearCopies, class_page, feedback_page
 from grader.notebook import Cell, Notebook
 from grader.report import CellError, CheckReport, MilestoneReport, Outcome, Stop
 from milestones.diagnosis import Breakdown, Diagnosis, Part
+from solutions.capacity.build import read_plan
+from solutions.capacity.fit import fit
+from solutions.capacity.gpus import gpu_named
+from solutions.capacity.page import as_page
+from solutions.capacity.report import OnGpu
+from solutions.capacity.size import size_cache
+from tests.solutions.capacity_shapes import llama
 
 M1, M2, M3, M4, M5, M6, M7 = milestones.SLUGS
 PLAIN = "plain"
@@ -141,3 +148,18 @@ def overview(text: str = PLAIN, student: str = "ann") -> str:
     ]
     copies = [NearCopies(M2, (student, "bob"), 0.93, 100)]
     return class_page(hand_ins, split_id=text, copies=copies, stem=lambda name: name[:100])
+
+
+def capacity(text: str = PLAIN, who: str = "config.json") -> str:
+    """Return the page of a sized cache, full and windowed layers, with `text` wherever one can be.
+
+    A config's words reach it only through names that are checked; the file's own name, the rule and
+    the notes stand for them.
+    """
+    windowed = {"model_type": "gemma3_text", "sliding_window": 1_024, "head_dim": 128}
+    plan = read_plan(llama(12, 8, 4, 1_024, **windowed, sliding_window_pattern=6))
+    layers = tuple(replace(layer, rule=f"{layer.rule} {text}") for layer in plan.layers)
+    plan = replace(plan, layers=layers, rule=f"{plan.rule} {text}", notes=(text,))
+    size = size_cache(plan, 32_768)
+    gpu = gpu_named("H100")
+    return as_page(size, OnGpu(fit(size, gpu, 4.0, 16), gpu, f"4e9 weights: {text}", 16), who)

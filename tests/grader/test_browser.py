@@ -10,9 +10,9 @@ import pytest
 from axe_playwright_python.base import AXE_SCRIPT
 from playwright.sync_api import Browser, BrowserContext, Page
 
-from tests.grader.pages import HOSTILE, PLAIN, RUN, feedback, overview
+from tests.grader.pages import HOSTILE, PLAIN, RUN, capacity, feedback, overview
 
-PAGES = {"feedback": feedback, "class": overview}
+PAGES = {"feedback": feedback, "class": overview, "capacity": capacity}
 PHONE, DESK = {"width": 360, "height": 740}, {"width": 1_280, "height": 900}
 EVERYTHING = " ".join(HOSTILE.values())
 READABLE = "document.querySelectorAll('details').forEach(each => each.open = true)"

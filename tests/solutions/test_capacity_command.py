@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from solutions.capacity import ConfigRefusedError
 from solutions.capacity.command import main
 from solutions.capacity.fit import fit
 from solutions.capacity.gpus import Gpu, gpu_named
-from solutions.capacity.report import spans
+from solutions.capacity.report import WIDTH, spans
 from solutions.capacity.size import size_cache
 from solutions.lesson import ROOT
 from tests.solutions.capacity_shapes import SHAPES, Config, llama
@@ -98,6 +100,29 @@ def test_json_never_replaces_the_config_and_an_error_names_its_file(tmp_path: Pa
     assert Path(config).read_bytes() == before
     with pytest.raises(BadInputError, match=r"x\.json cannot be written: Not a dir"):
         main([config, "--json", str(Path(config) / "x.json")])
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
+def test_the_page_says_what_the_words_say(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], shape: Any
+) -> None:
+    page = tmp_path / "page.html"
+    said = answer(
+        tmp_path, shape.config, *("--gpu", "H100", "--params-b", "8"), "--html", str(page)
+    )
+    words, html = capsys.readouterr().out, page.read_text(encoding="utf-8")
+    shown = " ".join(unescape(re.sub(r"<[^>]*>", " ", html)).split())
+    assert said["rule"] in shown
+    for row in said["breakdown"]:
+        assert row["rule"] in shown
+        assert all(f"{fact['name']} = {fact['value']:,}" in shown for fact in row["facts"])
+    lines = words[words.index("One request") :].splitlines()
+    figures = [line[2 + WIDTH :].strip() for line in lines if line.startswith("  ")]
+    assert len(figures) > 7
+    assert [figure for figure in figures if " ".join(figure.split()) not in shown] == []
+    assert html.count('<rect class="kind-') == len(said["layers"]) + sum(
+        len(row["layers"]) for row in said["breakdown"]
+    ), "a swatch a kind and a column a layer"
 
 
 @pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="no /dev/full here")
