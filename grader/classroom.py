@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import milestones
@@ -16,7 +16,7 @@ from grader.handins import HandIn
 from grader.judge import all_failed
 from grader.notebook import parse_notebook
 from grader.perform import Perform
-from grader.report import MilestoneReport, Outcome
+from grader.report import CheckReport, MilestoneReport, Outcome
 from grader.results import Results
 from grader.split import Split
 from milestones.spec import Milestone, ReadTable
@@ -69,8 +69,16 @@ def grade_class(
         BadInputError: a result cannot be written.
     """
     ending = cancelled or threading.Event()
+    alike: dict[CheckReport, CheckReport] = {}
+
+    def grade(hand_in: HandIn) -> Graded:
+        graded = _grade_one(hand_in, course, ending)
+        # A thousand students pass a check in the same words, which are kept once for all.
+        checks = tuple(alike.setdefault(check, check) for check in graded.report.checks)
+        return replace(graded, report=replace(graded.report, checks=checks))
+
     with ThreadPoolExecutor(max_workers=workers) as pool:
-        futures = [pool.submit(_grade_one, one, course, ending) for one in hand_ins]
+        futures = [pool.submit(grade, one) for one in hand_ins]
         try:
             for future in as_completed(futures):
                 told(future.result())

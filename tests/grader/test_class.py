@@ -134,6 +134,19 @@ def test_every_hand_in_ends_in_one_row_with_one_reason(
     assert {row["points_max"] for row in rows(tmp_path / "out")} == {"15"}
 
 
+def test_what_many_students_are_told_is_kept_once(
+    hand_in: WriteNotebook, m2_hidden: Split, tmp_path: Path
+) -> None:
+    folder = hand_in("x = 1", name="ann")
+    for name in ("bob", "cy"):
+        (folder / name).mkdir()
+        (folder / name / f"{M2}.ipynb").write_text(f"<!-- {name} -->")
+    found = graded(folder, course_of(m2_hidden, COLD, tmp_path))
+    told = [one.report for one in found if one.reason is Reason.UNREADABLE]
+    assert len(told) == 2
+    assert all(one is other for one, other in zip(*(r.checks for r in told), strict=True))
+
+
 def test_a_fault_of_ours_is_a_row_without_points(
     hand_in: WriteNotebook, m2_hidden: Split, walled: Host, tmp_path: Path
 ) -> None:
