@@ -104,6 +104,37 @@ CONTRADICTIONS: dict[str, tuple[Config, set[str]]] = {
         PLAIN | {"model_type": "gpt_bigcode", "multi_query": True, "num_key_value_heads": 2},
         {"multi_query", "num_key_value_heads"},
     ),
+    "fewer KV heads where each query head has its own": (
+        PLAIN | {"model_type": "chatglm", "multi_query_attention": False},
+        {"multi_query_attention", "num_key_value_heads"},
+    ),
+    "KV heads by two names that differ": (
+        PLAIN | {"n_kv_heads": 4},
+        {"num_key_value_heads", "n_kv_heads"},
+    ),
+    "groups of heads and no word that they are used": (
+        PLAIN | {"model_type": "chatglm", "multi_query_group_num": 4},
+        {"multi_query_group_num"},
+    ),
+    "a rhythm of states where there are none": (PLAIN | {"mb_per_layer": 2}, {"mb_per_layer"}),
+    "an unknown kind of heads": (
+        PLAIN | {"model_type": "gpt2", "attention_head_type": "multiverse"},
+        {"attention_head_type"},
+    ),
+    "latent attention without a latent": (
+        mla("deepseek_v3", 4, 8, 512, kv_lora_rank=None),
+        {"kv_lora_rank"},
+    ),
+    "two lists of blocks that differ": (
+        PLAIN
+        | {"model_type": "recurrent_gemma", "_block_types": ["recurrent", "attention"]}
+        | {"block_types": ["attention"], "attention_window_size": 9},
+        {"_block_types", "block_types"},
+    ),
+    "another rhythm of states": (
+        PLAIN | {"model_type": "phi4flash", "mb_per_layer": 3, "sliding_window": 9},
+        {"mb_per_layer"},
+    ),
     "two language models": (
         {"model_type": "x", "text_config": PLAIN, "llm_config": PLAIN},
         {"text_config", "llm_config"},
