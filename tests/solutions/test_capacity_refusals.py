@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from solutions.capacity import ConfigRefusedError, read_plan, size_cache
+from solutions.capacity.loading import load_config
 from tests.solutions.capacity_shapes import Config, llama, mla
 
 PLAIN = llama(4, 8, 2, 512)
@@ -183,6 +185,15 @@ def test_a_contradiction_is_refused_by_the_keys_that_contradict(what: str) -> No
         read_plan(config)
     assert keys <= set(refused.value.keys)
     assert str(refused.value).startswith(refused.value.keys[0])
+
+
+def test_a_key_that_stands_twice_must_say_the_same(tmp_path: Path) -> None:
+    file = tmp_path / "config.json"
+    file.write_text('{"rope_theta": NaN, "text_config": {"n_layer": 8, "n_layer": 8}}')
+    assert load_config(file)["text_config"] == {"n_layer": 8}
+    file.write_text('{"text_config": {"n_layer": 8, "n_layer": 9}}')
+    with pytest.raises(ConfigRefusedError, match="n_layer"):
+        load_config(file)
 
 
 def test_a_refusal_is_a_value_error_that_names_the_place_in_the_file() -> None:
