@@ -31,6 +31,7 @@ SHAPING = (
     *("num_global_key_value_heads", "num_key_value_heads_per_layer", "kv_lora_rank"),
     *("sliding_window", "use_sliding_window", "max_window_layers", "attention_window_size"),
     *("multi_query", "multi_query_attention", "new_decoder_architecture", "conv_L_cache"),
+    *("multi_query_group_num", "attention_head_type", "mb_per_layer"),
     *("mamba_d_state", "ssm_state_size", "linear_num_value_heads", "index_head_dim"),
 )
 """Keys that shape a cache: one that says something and that no rule read is a contradiction."""
@@ -100,14 +101,16 @@ class _Parts:
         if "indexed" in kinds:
             place = "sparse_attention_config.sparse_index_dim"
             self.index = reader.need("index_dim", [place, "index_head_dim"])
-        if kinds & {"state", "both"}:
-            self.state = state_of(reader)
+        if reader.family.state or kinds & {"state", "both"}:
+            self.state = state_of(reader)  # its keys may stand there though no layer has one
 
     def layer(self, i: int) -> Made:
         """Return the caches, the rule and the facts of layer `i`."""
         kind = self.kinds[i]
         if kind == "none":
             return (NoCache("none"),), "a block without attention or state", ()
+        if kind == "shared":
+            return (NoCache("shared"),), "it reads what a layer before it keeps", ()
         if kind == "state":
             return self._state()
         if kind == "sliding":

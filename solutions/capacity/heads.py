@@ -9,7 +9,7 @@ from solutions.capacity.reader import Reader, shown
 
 QUERY_HEADS = ("num_attention_heads", "n_head", "n_heads", "num_heads", "attention_heads")
 KV_HEADS = (
-    *("num_key_value_heads", "num_kv_heads", "n_head_kv"),
+    *("num_key_value_heads", "num_kv_heads", "n_head_kv", "n_kv_heads"),
     *("attn_config.kv_n_heads", "num_attention_groups", "num_query_groups"),
 )
 WIDTH = ("hidden_size", "n_embd", "d_model", "n_embed", "model_dim")
@@ -62,10 +62,10 @@ def _prefixed(reader: Reader, prefix: str) -> Heads:
 
 def kv_heads(reader: Reader) -> Fact:
     """Return the number of KV heads: flags of old families first, then the number by its names."""
-    for rule in (_falcon, _multi_query, _chatglm, _mpt):
-        if (found := rule(reader)) is not None:
-            return found
-    found = reader.fact("n_kv_heads", KV_HEADS)
+    told = (rule(reader) for rule in (_falcon, _multi_query, _chatglm, _named))
+    found = next((fact for fact in told if fact is not None), None)
+    if found is None:
+        found = reader.fact("n_kv_heads", KV_HEADS)
     queries = reader.fact("n_heads", QUERY_HEADS)
     if found is None:
         if queries is None:
@@ -91,7 +91,7 @@ def _falcon(reader: Reader) -> Fact | None:
         return None  # the number decides, whatever `multi_query` says
     if not reader.flag("multi_query"):
         queries = query_heads(reader)
-        reader.fact("n_kv_heads", KV_HEADS)
+        _agrees(reader, "multi_query", queries.value)
         return Fact("n_kv_heads", queries.value, queries.key, "multi_query is off: one for each")
     for key in KV_HEADS:
         reader.given(key)  # old Falcon files name as many KV heads as query heads and have one
@@ -103,12 +103,7 @@ def _multi_query(reader: Reader) -> Fact | None:
         return None
     if not reader.flag("multi_query"):
         return None
-    stated = reader.fact("n_kv_heads", KV_HEADS)
-    if stated is not None and stated.value != 1:
-        reader.refuse(
-            ["multi_query", stated.key.removeprefix(reader.path)],
-            f"multi_query means 1 KV head, the file also says {stated.value:,}",
-        )
+    _agrees(reader, "multi_query", 1)
     return Fact("n_kv_heads", 1, reader.where("multi_query"), "on: all queries share one head")
 
 
@@ -116,31 +111,49 @@ def _chatglm(reader: Reader) -> Fact | None:
     if reader.raw("multi_query_attention") is None:
         return None
     if reader.flag("multi_query_attention"):
-        groups = reader.need("n_kv_heads", ["multi_query_group_num"])
-        return Fact("n_kv_heads", groups.value, groups.key, "multi_query_attention is on")
-    reader.given("multi_query_group_num")
-    queries = query_heads(reader)
-    return Fact("n_kv_heads", queries.value, queries.key, "multi_query_attention is off")
+        right = reader.need("n_kv_heads", ["multi_query_group_num"])
+        rule = "multi_query_attention is on"
+    else:
+        reader.given("multi_query_group_num")
+        right, rule = query_heads(reader), "multi_query_attention is off"
+    _agrees(reader, "multi_query_attention", right.value)
+    return Fact("n_kv_heads", right.value, right.key, rule)
 
 
-MPT_KINDS = {"multihead_attention": "heads", "multiquery_attention": "one"}
+NAMED = {
+    "attn_config.attn_type": {
+        "multihead_attention": "heads",
+        "grouped_query_attention": "stated",
+        "multiquery_attention": "one",
+    },
+    "attention_head_type": {"multihead": "heads", "multiquery": "one"},
+}
+"""Words for the kind of attention: MPT's, and SantaCoder's in its own code."""
 
 
-def _mpt(reader: Reader) -> Fact | None:
-    kind = reader.given("attn_config.attn_type")
-    if kind in (None, "grouped_query_attention"):
-        return None
-    if not isinstance(kind, str) or kind not in MPT_KINDS:
-        reader.refuse(["attn_config.attn_type"], f"unknown kind of attention {shown(kind)}")
-    stated = reader.fact("n_kv_heads", ["attn_config.kv_n_heads"])
-    queries = query_heads(reader)
-    right = queries.value if MPT_KINDS[kind] == "heads" else 1
+def _named(reader: Reader) -> Fact | None:
+    for key, kinds in NAMED.items():
+        kind = reader.given(key)
+        if kind is None:
+            continue
+        if not isinstance(kind, str) or kind not in kinds:
+            reader.refuse([key], f"unknown kind of attention {shown(kind)}")
+        if kinds[kind] == "stated":
+            return None
+        right = query_heads(reader).value if kinds[kind] == "heads" else 1
+        _agrees(reader, key, right)
+        return Fact("n_kv_heads", right, reader.where(key), f"it is {kind}")
+    return None
+
+
+def _agrees(reader: Reader, key: str, right: int) -> None:
+    """Refuse a number of KV heads in the file that differs from what another key means."""
+    stated = reader.fact("n_kv_heads", KV_HEADS)
     if stated is not None and stated.value != right:
         reader.refuse(
-            ["attn_config.attn_type", "attn_config.kv_n_heads"],
-            f"{kind} has {right:,} KV heads here, the file also says {stated.value:,}",
+            [key, stated.key.removeprefix(reader.path)],
+            f"the first means {right:,} KV heads here, the second says {stated.value:,}",
         )
-    return Fact("n_kv_heads", right, reader.where("attn_config.attn_type"), f"it is {kind}")
 
 
 TWICE_AS_WIDE = ("zamba", "zamba2")  # attention sees the stream and the embedding side by side

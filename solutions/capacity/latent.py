@@ -44,7 +44,11 @@ def latent_of(reader: Reader, count: int) -> Latent | None:
     """Return the latent of a model with MLA; None where it has none or it is switched off."""
     for key in ("kv_lora_rank", "qk_rope_head_dim", "use_mla"):
         reader.given(key)
-    if reader.flag("use_mla") is False or reader.raw("kv_lora_rank") in (None, 0):
+    if reader.flag("use_mla") is False:
+        return None
+    if reader.raw("kv_lora_rank") in (None, 0):
+        if reader.defaults("kv_lora_rank"):
+            reader.refuse(["kv_lora_rank"], "this architecture has a latent, unless use_mla is off")
         return None
     latent = reader.need("latent_dim", ["kv_lora_rank"])
     rope = reader.need("rope_dim", ["qk_rope_head_dim"], least=0)

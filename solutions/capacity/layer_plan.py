@@ -3,7 +3,7 @@
 A plan in `model_types.csv` is the name of a rule and its arguments, as in
 `period sliding sliding_window_pattern`. Kinds: `full`, `sliding`, `chunked`, `state`, `both`
 (attention and state in one layer), `cross`, `indexed` (sparse attention with index
-keys of its own), `none`.
+keys of its own), `shared` (it reads another layer's), `none`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ WORDS = {
     "mlp": "none",
 }
 RULES = WINDOW_RULES | MIXED_RULES
-CHECKED = ("period", "period_first", "period_back", "period_last", "indices", "flags", "letters")
+CHECKED = (
+    *("period", "period_first", "period_back", "period_last", "period_rest"),
+    *("indices", "flags", "letters"),
+)
 BESIDE_A_LIST = {
     "offset": ("attn_layer_period", "attn_layer_offset"),
     "zamba": ("attn_layer_period", "attn_layer_offset"),

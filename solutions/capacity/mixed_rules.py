@@ -35,6 +35,7 @@ def _indices(reader: Reader, args: Sequence[str]) -> LayerPlan:
     (key,) = args
     count = n_layers(reader)
     chosen = index_set(reader, key, reader.listed(key), count)
+    windows_off(reader)
     return LayerPlan(
         tuple("full" if i in chosen else "state" for i in range(count)),
         f"{key} lists the layers with attention",
@@ -59,8 +60,12 @@ def _letters(reader: Reader, args: Sequence[str]) -> LayerPlan:
 
 
 def _cycle(reader: Reader, args: Sequence[str]) -> LayerPlan:  # noqa: ARG001
-    key = "_block_types" if reader.states("_block_types") else "block_types"
+    key, other = "_block_types", "block_types"  # the second is what newer classes save beside it
+    if not reader.states(key):
+        key, other = other, key
     blocks = reader.listed(key)
+    if reader.given(other) not in (None, blocks):
+        reader.refuse([key, other], "they list different blocks")
     words = {"recurrent": "state", "attention": "sliding"}
     if blocks is None:
         reader.refuse([key], "missing: it says which blocks repeat")
@@ -138,6 +143,20 @@ def _zamba(reader: Reader, args: Sequence[str]) -> LayerPlan:  # noqa: ARG001
     return LayerPlan(kinds[: len(rest.kinds)], rest.rule, rest.keys)
 
 
+def _samba_y(reader: Reader, args: Sequence[str]) -> LayerPlan:  # noqa: ARG001
+    """The first half alternates states and windows; then one more state and one full layer, whose
+    scan and cache the rest read: nothing of their own."""
+    count, every = n_layers(reader), reader.need("mb_per_layer", ["mb_per_layer"]).value
+    half = count // 2
+    if every != 2 or count % 4:
+        reader.refuse(["mb_per_layer"], "expected 2, and layers in fours: no other was released")
+    reader.given("sliding_window")
+    kinds = ["sliding" if i % 2 else "state" for i in range(half)] + ["state", "full"]
+    rest = ["shared"] * (count - len(kinds))
+    rule = f"windows and states by turns, layer {half + 1} attends to everything, the rest read it"
+    return LayerPlan((*kinds, *rest), rule, ("mb_per_layer",))
+
+
 def _must_list(reader: Reader, args: Sequence[str]) -> LayerPlan:  # noqa: ARG001
     reader.refuse(["layer_types", "layers_block_type"], "missing: it says what each layer is")
 
@@ -152,6 +171,7 @@ MIXED_RULES: dict[str, Rule] = {
     "crossed": _crossed,
     "sparse": _sparse,
     "zamba": _zamba,
+    "samba_y": _samba_y,
     "must_list": _must_list,
 }
 """By the first word of the `plan` column of model_types.csv."""

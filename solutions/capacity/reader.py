@@ -65,6 +65,11 @@ class Reader:
             return None
         return default.value
 
+    def defaults(self, key: str) -> bool:
+        """Tell whether the class gives the key a value that means something."""
+        default = class_defaults().get((self.family.defaults, key))
+        return default is not None and default.value not in NEUTRAL
+
     def source(self, key: str) -> str:
         """Say where a value came from."""
         if self.states(key):

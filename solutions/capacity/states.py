@@ -185,6 +185,14 @@ def _kimi_delta(reader: Reader) -> State:
     )
 
 
+def _bailing(reader: Reader) -> State:
+    """Ling: Kimi delta attention since 3.0, which states its convolution; before it lightning
+    attention, which has none and states how its output is normed."""
+    if reader.given("group_norm_size") is None or reader.states("short_conv_kernel_size"):
+        return _kimi_delta(reader)
+    return _lightning(reader)
+
+
 def _lightning(reader: Reader) -> State:
     """Lightning attention (MiniMax): a square matrix for each head, no convolution."""
     heads, dim = query_heads(reader), head_dim(reader)
@@ -251,7 +259,7 @@ RULES: dict[str, Callable[[Reader], State]] = {
     "zamba2": _mamba2,
     "gated_delta": _gated_delta,
     "kimi_delta": _kimi_delta,
-    "bailing_delta": _kimi_delta,
+    "bailing_delta": _bailing,
     "lightning": _lightning,
     "short_conv": _short_conv,
     "gated_recurrence": _gated_recurrence,

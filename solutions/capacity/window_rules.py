@@ -61,7 +61,9 @@ def _period(full_at: Callable[[int, int, int], bool], rule: str) -> Rule:
         if isinstance(period, str):
             return _lettered(reader, key, period, count)
         every = reader.whole(key)
-        if other == "sliding" and reader.states("sliding_window") and windows_off(reader):
+        if other != "sliding":
+            windows_off(reader)
+        elif reader.states("sliding_window") and windows_off(reader):
             return LayerPlan(("full",) * count, "no sliding_window is set", ("sliding_window",))
         if every is None:
             reader.refuse([key], "missing: it says which layers attend to everything")
@@ -155,6 +157,10 @@ WINDOW_RULES: dict[str, Rule] = {
     "period_last": _period(
         lambda i, n, every: (i + 1) % every == 0 or i == n - 1,
         "every {every}th layer and the last one",
+    ),
+    "period_rest": _period(
+        lambda i, n, every: (i + 1) % every == 0 or i >= n // every * every,
+        "every {every}th layer and what is left behind the last {every}",
     ),
     "rope_chunks": _rope_chunks,
     "rope_window": _rope_window,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from solutions.capacity import ConfigRefusedError, read_plan, size_cache
+from solutions.capacity.loading import load_config
 from tests.solutions.capacity_shapes import Config, llama, mla
 
 PLAIN = llama(4, 8, 2, 512)
@@ -104,6 +106,37 @@ CONTRADICTIONS: dict[str, tuple[Config, set[str]]] = {
         PLAIN | {"model_type": "gpt_bigcode", "multi_query": True, "num_key_value_heads": 2},
         {"multi_query", "num_key_value_heads"},
     ),
+    "fewer KV heads where each query head has its own": (
+        PLAIN | {"model_type": "chatglm", "multi_query_attention": False},
+        {"multi_query_attention", "num_key_value_heads"},
+    ),
+    "KV heads by two names that differ": (
+        PLAIN | {"n_kv_heads": 4},
+        {"num_key_value_heads", "n_kv_heads"},
+    ),
+    "groups of heads and no word that they are used": (
+        PLAIN | {"model_type": "chatglm", "multi_query_group_num": 4},
+        {"multi_query_group_num"},
+    ),
+    "a rhythm of states where there are none": (PLAIN | {"mb_per_layer": 2}, {"mb_per_layer"}),
+    "an unknown kind of heads": (
+        PLAIN | {"model_type": "gpt2", "attention_head_type": "multiverse"},
+        {"attention_head_type"},
+    ),
+    "latent attention without a latent": (
+        mla("deepseek_v3", 4, 8, 512, kv_lora_rank=None),
+        {"kv_lora_rank"},
+    ),
+    "two lists of blocks that differ": (
+        PLAIN
+        | {"model_type": "recurrent_gemma", "_block_types": ["recurrent", "attention"]}
+        | {"block_types": ["attention"], "attention_window_size": 9},
+        {"_block_types", "block_types"},
+    ),
+    "another rhythm of states": (
+        PLAIN | {"model_type": "phi4flash", "mb_per_layer": 3, "sliding_window": 9},
+        {"mb_per_layer"},
+    ),
     "two language models": (
         {"model_type": "x", "text_config": PLAIN, "llm_config": PLAIN},
         {"text_config", "llm_config"},
@@ -152,6 +185,15 @@ def test_a_contradiction_is_refused_by_the_keys_that_contradict(what: str) -> No
         read_plan(config)
     assert keys <= set(refused.value.keys)
     assert str(refused.value).startswith(refused.value.keys[0])
+
+
+def test_a_key_that_stands_twice_must_say_the_same(tmp_path: Path) -> None:
+    file = tmp_path / "config.json"
+    file.write_text('{"rope_theta": NaN, "text_config": {"n_layer": 8, "n_layer": 8}}')
+    assert load_config(file)["text_config"] == {"n_layer": 8}
+    file.write_text('{"text_config": {"n_layer": 8, "n_layer": 9}}')
+    with pytest.raises(ConfigRefusedError, match="n_layer"):
+        load_config(file)
 
 
 def test_a_refusal_is_a_value_error_that_names_the_place_in_the_file() -> None:

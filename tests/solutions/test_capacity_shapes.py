@@ -71,6 +71,7 @@ MEANT_BY_ABSENCE = {
     "num_hidden_layers",
     "linear_attn_config",
     "hybrid_layer_pattern",
+    "attention_head_type",  # GPT-2's own heads
 }
 
 
@@ -151,6 +152,37 @@ def test_state_of_each_architecture_follows_its_published_layout() -> None:
     assert read_plan(lightning).state_bytes() == 70 * 2 * 64 * 128 * 128
     rwkv = {"model_type": "rwkv6", "num_hidden_layers": 2, "hidden_size": 512, "head_size": 64}
     assert read_plan(rwkv).state_bytes() == 2 * 2 * (512 * 64 + 2 * 512)
+
+
+def test_states_that_stand_beside_windows_or_come_in_two_generations() -> None:
+    # Worked out by hand from the same sources as the shapes, 16 bits.
+    flash = read_plan(next(s for s in SHAPES if s.name == "Phi-4-mini-flash").config)
+    assert flash.counts == {"state": 9, "sliding": 8, "full": 1, "shared": 14}
+    assert flash.state_bytes() == 9 * 2 * (5_120 * 3 + 5_120 * 16)
+    assert flash.kv_bytes(1_000) == (8 * 512 + 1_000) * 2 * 20 * 64 * 2
+    linear = read_plan(next(s for s in SHAPES if s.name.startswith("Ring-mini")).config)
+    assert linear.state_bytes() == 16 * 2 * 16 * 128 * 128
+    # vllm 0.33.0 models/bailing_moe_linear.py: Ling 2.5 has lightning attention, no convolution.
+    ling = mla("bailing_hybrid", 80, 64, 8_192, head_dim=128, layer_group_size=8)
+    assert read_plan(ling | {"group_norm_size": 8}).state_bytes() == 70 * 2 * 64 * 128 * 128
+    newer = ling | {"group_norm_size": 1, "short_conv_kernel_size": 4}
+    inputs, state = 3 * 64 * 128 * 3, 64 * 128 * 128
+    assert read_plan(newer).state_bytes() == 70 * 2 * (inputs + state)
+
+
+def test_keys_of_states_that_no_layer_has_are_their_class_s() -> None:
+    # ibm-granite/granite-4.0-micro: all its layers attend, and its file still describes Mamba-2.
+    granite = llama(40, 40, 8, 2_560, model_type="granitemoehybrid")
+    granite |= {"mamba_d_state": 256, "mamba_d_conv": 4, "mamba_d_head": 64, "mamba_n_heads": 64}
+    plan = read_plan(granite | {"layer_types": ["attention"] * 40})
+    assert plan.kv_bytes_per_token(FAR) == 40 * 2 * 8 * 64 * 2
+    assert plan.counts == {"full": 40}
+
+
+def test_layers_left_behind_the_last_group_attend_to_everything() -> None:
+    ring = llama(7, 8, 2, 512, model_type="bailing_moe_linear", layer_group_size=3)
+    kinds = [layer.kinds[0] for layer in read_plan(ring).layers]
+    assert kinds == ["state", "state", "full", "state", "state", "full", "full"]
 
 
 def test_cross_attention_is_sized_by_the_encoder_alone() -> None:
