@@ -7,7 +7,7 @@ from typing import Any
 
 from solutions.capacity.caches import Cache, CrossCache, HeadsCache, NoCache
 from solutions.capacity.facts import Fact
-from solutions.capacity.heads import Heads, full_heads, heads_of, sliding_heads
+from solutions.capacity.heads import QUERY_HEADS, Heads, full_heads, heads_of, sliding_heads
 from solutions.capacity.latent import Latent, latent_of
 from solutions.capacity.layer_plan import layer_plan
 from solutions.capacity.plan import CachePlan, Layer
@@ -68,7 +68,14 @@ def _ordinary(reader: Reader) -> CachePlan:
         else Layer(i, (NoCache("shared"),), f"it reads the cache of layer {owner}")
         for i, owner in enumerate(owners)
     ]
-    return CachePlan(reader.family.model_type, tuple(layers), plan.rule, _notes(reader))
+    queries = reader.fact("n_heads", QUERY_HEADS)
+    return CachePlan(
+        reader.family.model_type,
+        tuple(layers),
+        plan.rule,
+        _notes(reader),
+        None if queries is None else queries.value,
+    )
 
 
 Made = tuple[tuple[Cache, ...], str, tuple[Fact, ...]]

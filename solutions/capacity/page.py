@@ -81,5 +81,5 @@ def as_page(size: CacheSize, on: OnGpu | None, name: str) -> str:
         machine=None if on is None else on.told(size.engine.tp),
         memory=None if on is None else memory_bar(on.fit, on.gpu),
         fits=() if on is None else tuple(fit_lines(on, size)),
-        notes=(*plan.notes, *(() if on is None else on.notes)),
+        notes=(*size.notes, *(() if on is None else on.notes)),
     )

@@ -44,6 +44,8 @@ class CachePlan:
     rule: str
     """Which layer is of which kind, in a sentence."""
     notes: tuple[str, ...] = ()
+    n_query_heads: int | None = None
+    """As the file tells them; None where it names none, or names them by layer."""
 
     @cached_property
     def counts(self) -> dict[str, int]:

@@ -79,7 +79,7 @@ def as_text(size: CacheSize) -> str:
         lines += [f"    {fact}" for fact in first.facts]
     lines += ["", f"One request at {size.context_len:,} tokens, {engine.kv_bits}-bit KV cache"]
     lines += [f"  {name:{WIDTH}} {figure}" for name, figure in request_lines(size)]
-    lines += [f"Note: {note}." for note in plan.notes]
+    lines += [f"Note: {note}." for note in size.notes]
     return "\n".join(lines)
 
 
@@ -184,7 +184,7 @@ def as_json(size: CacheSize, found: Fit | None) -> dict[str, Any]:
         "batch_allocated_bytes": size.batch_allocated_bytes,
         "layers": dict(size.layers),
         "rule": plan.rule,
-        "notes": list(plan.notes),
+        "notes": list(size.notes),
         "breakdown": [
             {
                 "layers": [layer.index for layer in group],

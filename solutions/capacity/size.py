@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from solutions.capacity.build import read_plan
-from solutions.capacity.engine import Engine
+from solutions.capacity.engine import VERSION, Engine
 from solutions.capacity.plan import CachePlan
 from solutions.capacity.reader import shown
 from solutions.capacity.refusal import ConfigRefusedError
@@ -43,6 +43,16 @@ class CacheSize:
     cross_bytes: int
     allocated_bytes_per_gpu: int
     layers: Mapping[str, int]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What to know beside the figures: of the config, and of how it is served."""
+        queries, tp = self.plan.n_query_heads, self.engine.tp
+        if queries is None or queries % tp == 0:
+            return self.plan.notes
+        # ModelConfig.verify_with_parallel_config, config/model.py
+        told = f"{VERSION} does not start {queries:,} query heads on {tp:,} GPUs: no even share"
+        return (*self.plan.notes, told)
 
     @property
     def allocated_bytes(self) -> int:

@@ -439,6 +439,6 @@ SHAPES = (
         "1 x 2 x 20 x 64 x 2: one layer of 32 keeps every token, and those behind it read it",
         "each layer with attention",
         16 * 2 * 20 * 64 * 2,
-        "microsoft/Phi-4-mini-flash-reasoning config.json; vllm 0.10.1 models/phi4flash.py",
+        "microsoft/Phi-4-mini-flash-reasoning config.json; vllm 0.10.2 models/phi4flash.py",
     ),
 )

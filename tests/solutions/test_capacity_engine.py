@@ -56,6 +56,13 @@ def test_heads_that_gpus_cannot_share_evenly_are_refused(tp: int) -> None:
         size_cache(llama(1, 32, 8, 2_048), 16, tp=tp)
 
 
+def test_query_heads_that_gpus_cannot_share_are_told() -> None:
+    shared, latent = llama(1, 14, 1, 896), mla("deepseek_v3", 1, 128, 7_168)
+    for config, tp, told in ((shared, 2, 0), (shared, 4, 1), (latent, 8, 0), (latent, 3, 1)):
+        notes = size_cache(config, 16, tp=tp).notes
+        assert [f"query heads on {tp} GPUs" in note for note in notes] == [True] * told
+
+
 def test_fp8_halves_keys_and_values_and_its_scales_cost_nothing_a_token() -> None:
     assert size_cache(SMALL, 16, kv_bits=8).kv_bytes * 2 == size_cache(SMALL, 16).kv_bytes
 
