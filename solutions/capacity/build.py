@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from solutions.capacity.caches import Cache, CrossCache, HeadsCache, NoCache
+from solutions.capacity.caches import (
+    Cache,
+    CompressedCache,
+    CrossCache,
+    HeadsCache,
+    LatentCache,
+    NoCache,
+)
 from solutions.capacity.facts import Fact
 from solutions.capacity.heads import QUERY_HEADS, Heads, full_heads, heads_of, sliding_heads
 from solutions.capacity.latent import Latent, latent_of
@@ -18,6 +25,7 @@ from solutions.capacity.shared import shared_with
 from solutions.capacity.special import SPECIAL
 from solutions.capacity.states import State, state_of
 
+ATTENDED = (HeadsCache, LatentCache, CompressedCache, CrossCache)
 WINDOWS = ("sliding_window", "sliding_window_size", "attention_window_size")
 SHAPING = (
     *("layer_types", "layers_block_type", "_block_types", "block_types", "attn_type_list"),
@@ -68,7 +76,8 @@ def _ordinary(reader: Reader) -> CachePlan:
         else Layer(i, (NoCache("shared"),), f"it reads the cache of layer {owner}")
         for i, owner in enumerate(owners)
     ]
-    queries = reader.fact("n_heads", QUERY_HEADS)
+    attends = any(isinstance(cache, ATTENDED) for layer in layers for cache in layer.caches)
+    queries = reader.fact("n_heads", QUERY_HEADS) if attends else None  # else: heads of a state
     return CachePlan(
         reader.family.model_type,
         tuple(layers),

@@ -63,6 +63,12 @@ def test_query_heads_that_gpus_cannot_share_are_told() -> None:
         assert [f"query heads on {tp} GPUs" in note for note in notes] == [True] * told
 
 
+def test_heads_of_a_state_are_no_query_heads() -> None:
+    mamba = {"model_type": "mamba2", "num_hidden_layers": 2, "hidden_size": 32, "state_size": 8}
+    mamba |= {"num_heads": 8, "head_dim": 8, "n_groups": 2, "conv_kernel": 4}
+    assert size_cache(mamba | {"num_attention_heads": 4}, 16, tp=8).notes == ()
+
+
 def test_fp8_halves_keys_and_values_and_its_scales_cost_nothing_a_token() -> None:
     assert size_cache(SMALL, 16, kv_bits=8).kv_bytes * 2 == size_cache(SMALL, 16).kv_bytes
 

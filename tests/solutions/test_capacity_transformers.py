@@ -45,6 +45,7 @@ IN_THE_MODELS_DTYPE = {"minimax"}  # the one whose recurrent state is not float3
 SHORT, LONG, ENCODER = 5, 20, 7  # tokens: less than any window here, more than any, an encoder's
 ALL = tomllib.loads(Path(__file__).with_name("tiny_models.toml").read_text(encoding="utf-8"))
 COMMON = ALL.pop("common")
+WITHOUT_A_HEAD = {"sliding-and-full-from-the-end-muse_glimmer"}  # the text part of a vision model
 ENCODERS = {name: facts.pop("encoder") for name, facts in ALL.items() if "encoder" in facts}
 MODELS = {name: {**COMMON, **facts} for name, facts in ALL.items()}
 
@@ -81,6 +82,8 @@ def made(name: str) -> Any:
         kind = transformers.AutoModelForSeq2SeqLM
     elif ENCODERS.get(name) == "cross_attention_states":
         return transformers.MllamaForCausalLM._from_config(config, dtype=torch.bfloat16).eval()
+    elif name in WITHOUT_A_HEAD:
+        kind = transformers.AutoModel
     return kind.from_config(config, dtype=torch.bfloat16).eval()
 
 
