@@ -89,10 +89,19 @@ def grade_notebook(
     except Exception as error:  # anything else that escapes is ours: the notebook runs elsewhere
         why = f"{OUR_FAULT} ({type(error).__name__}: {error})."
         return _report(milestone, notebook, all_broken(milestone, why))
-    report = _report(milestone, notebook, checks, first.errors, public=split.public)
+    report = _report(milestone, notebook, checks, _told(first, later), public=split.public)
     stop = next((t.stop for t in (first, *later) if t.stop), None)
     report = replace(report, stop=stop, document=_document(milestone, answers))
     return report if bait is None else bait.failed(milestone, report, taken)
+
+
+def _told(first: Transcript, later: list[Transcript]) -> tuple[CellError, ...]:
+    """Return what became of the cells of a first run, and what was stopped in another alone."""
+    errors = {error.cell: error for error in first.errors}
+    for error in (error for run in later for error in run.errors if error.stopped):
+        again = replace(error, error=f"{error.error}, when run a second time")
+        errors.setdefault(error.cell, again)
+    return tuple(errors[cell] for cell in sorted(errors))
 
 
 def _document(milestone: Milestone, answers: Answers) -> str:

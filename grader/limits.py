@@ -15,6 +15,8 @@ class Limits:
     wall_per_cpu: float = 10.0  # a busy machine may give a process a tenth of a core
     idle_s: float = 120.0  # asleep, with no processor asked for: nothing in a room is waited for
     total_wall_s: float = 3_600.0  # an hour: whoever sleeps that long learns nothing from it
+    spent_cpu_s: float = 0.0  # of that in all, by the rooms that this one goes on for
+    spent_wall_s: float = 0.0
     memory_bytes: int = 4 * 2**30  # the solved notebooks stay below 0.6 GiB
     output_bytes: int = 200 * 2**20  # an honest print of 100 MB passes
     disk_bytes: int = 2**30  # all files a walled notebook keeps at once; a plot is under 1 MB

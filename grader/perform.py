@@ -5,7 +5,6 @@ What does not end costs what hangs on it: the rest is done in a fresh room witho
 
 from __future__ import annotations
 
-import contextlib
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +15,7 @@ from grader.host import Host, Start
 from grader.limits import Limits
 from grader.notebook import Cell
 from grader.report import CellError, Stop
-from grader.room import Room, open_room
+from grader.room import LOOK_S, Room, open_room
 from milestones.spec import Answer, Call, Result
 
 Progress = Callable[[str, int, int], None]
@@ -70,7 +69,7 @@ def perform(
 
     # No question enters any room before the cells of all have run: one run could tell the other
     # what it is asked, and the other's cells tell the student.
-    all_cells_done = threading.Barrier(job.runs)
+    all_cells_done = _Gate(job.runs)
 
     def run(number: int) -> Transcript:
         calls = other_order(job.calls) if number else job.calls
@@ -85,7 +84,7 @@ def perform(
                 all_cells_done,
             )
         except BaseException:
-            all_cells_done.abort()
+            all_cells_done.open()
             raise
 
     with ThreadPoolExecutor(max_workers=job.runs) as pool:
@@ -100,6 +99,25 @@ def perform(
         except BaseException:  # an interrupt reaches this thread alone; the rooms must end too
             cancelled.set()
             raise
+
+
+class _Gate:
+    """Where runs wait until all have come."""
+
+    def __init__(self, runs: int) -> None:
+        self._to_come = threading.Semaphore(runs - 1)
+        self._is_open = threading.Event()
+
+    def open(self) -> None:
+        """Let all pass: the last has come, or one has failed and tells it."""
+        self._is_open.set()
+
+    def wait(self, room: Room) -> None:
+        """Wait for the others; what cells have started is held to its bounds meanwhile."""
+        if not self._to_come.acquire(blocking=False):
+            self.open()
+        while not self._is_open.wait(LOOK_S):
+            room.look("after its last cell")
 
 
 def _without(ended_by: Call, calls: list[Call]) -> tuple[list[Call], list[Call]]:
@@ -142,7 +160,7 @@ def _transcript(
     opened: Callable[[Limits], AbstractContextManager[Room]],
     limits: Limits,
     progress: Progress,
-    all_cells_done: threading.Barrier,
+    all_cells_done: _Gate,
 ) -> Transcript:
     """Run the cells, ask the calls, and go on without what does not end.
 
@@ -156,8 +174,7 @@ def _transcript(
             errors = _run(room, cells, progress, len(calls))
             more = room.left if room.stop is not None and room.stop.by_bound else None
             if more is None:
-                with contextlib.suppress(threading.BrokenBarrierError):  # whose run failed tells it
-                    all_cells_done.wait()
+                all_cells_done.wait(room)
                 answers, ended_by = _ask(room, calls, progress, len(cells))
                 left = room.left
             first_stop = first_stop or room.stop

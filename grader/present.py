@@ -60,7 +60,8 @@ def print_milestone(milestone: MilestoneReport, console: Console) -> None:
         console.print(Padding(line, (0, 0, 0, 2)))
     if milestone.cells:
         counted = "cells are counted from 0, text cells included"
-        if any(cell.stopped for cell in milestone.cells):
+        by_bound = milestone.stop is not None and milestone.stop.by_bound
+        if by_bound and any(cell.stopped for cell in milestone.cells):
             counted += "; what was stopped was left out, and the rest run without it where it could"
         note = Text(counted, style="dim")
         console.print(Padding(note, (0, 0, 0, 2)))

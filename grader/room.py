@@ -8,6 +8,7 @@ operating system keeps the process from the rest of the machine is the host's af
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import queue
 import signal
@@ -51,7 +52,8 @@ class Room:
         """Take over a process that was just started; it ends when `cancelled` is set."""
         self._body = body
         self._cancelled = cancelled
-        self._limits = start.limits
+        # Starting is ours: what little may be left in all is for the notebook's own code.
+        self._limits = replace(start.limits, total_cpu_s=math.inf, total_wall_s=math.inf)
         self._places = start.places
         self.stop: Stop | None = None
         self._output_bytes = 0
@@ -75,18 +77,18 @@ class Room:
             raise HostError(
                 f"the notebook's process did not start ({self._no_answer().summary}): {tail}"
             )
+        self._limits = start.limits
 
     # ------------------------------------------------------------ the two requests
 
     def run_cell(self, cell: Cell) -> str | None:
         """Run one cell; return what it raised, or None. A stop is told by `stop`."""
-        reply = self._request(
-            {"do": "cell"},
-            cell.source.encode("utf-8", "replace"),
-            f"in cell {cell.index}",
-            self._limits.cell_cpu_s,
-        )
-        if reply is None and self.stop is not None:
+        source, where = cell.source.encode("utf-8", "replace"), f"in cell {cell.index}"
+        reply = self._request({"do": "cell"}, source, where, self._limits.cell_cpu_s)
+        # Alone of what is bounded, sockets are many before a look comes: the next cell is not told.
+        if reply is not None and self._body.sockets() > self._limits.sockets:
+            self._stop(f"was stopped at {self._limits.sockets} sockets {where}", by_bound=True)
+        if self.stop is not None:
             return f"{self.stop.why} {self.stop.detail}".strip()
         if reply is None:
             return ""
@@ -159,6 +161,12 @@ class Room:
             if path.startswith("questions/"):
                 self._to_send.put(({"do": "file", "path": path}, content))
 
+    def look(self, where: str) -> None:
+        """Look at the bounds while nothing is asked: what a cell has started may still run."""
+        why = self._limit_hit(math.inf, self._cpu_s, time.monotonic())
+        if self.stop is None and why is not None:
+            self._stop(f"was stopped {why} {where}", by_bound=True)
+
     def hold_to(self, limits: Limits) -> None:
         """Hold what follows to other bounds: a service's calls are shorter than its cells."""
         self._limits = limits
@@ -167,11 +175,12 @@ class Room:
     def left(self) -> Limits | None:
         """The bounds of a room that goes on for this stopped one; None where nothing is left."""
         limits = self._limits
-        cpu_s = min(limits.total_cpu_s, limits.total_cpu_s + self._granted_cpu_s - self._cpu_s)
-        wall_s = limits.total_wall_s - (time.monotonic() - self._opened)
-        if cpu_s <= 0 or wall_s <= 0 or self._cancelled.is_set():
+        cpu_s = limits.spent_cpu_s + max(0.0, self._cpu_s - self._granted_cpu_s)
+        wall_s = limits.spent_wall_s + time.monotonic() - self._opened
+        over = cpu_s >= limits.total_cpu_s or wall_s >= limits.total_wall_s
+        if over or self._cancelled.is_set():
             return None
-        return replace(limits, total_cpu_s=cpu_s, total_wall_s=wall_s)
+        return replace(limits, spent_cpu_s=cpu_s, spent_wall_s=wall_s)
 
     @property
     def waits(self) -> bool:
@@ -229,9 +238,9 @@ class Room:
         self._cpu_s = cpu_now
         if cpu_now - cpu_before > cpu_s:
             return f"after {cpu_s:g} CPU seconds"
-        if cpu_now > total_cpu_s:
+        if limits.spent_cpu_s + cpu_now > total_cpu_s:
             return f"after {total_cpu_s:g} CPU seconds in all"
-        if time.monotonic() - self._opened > limits.total_wall_s:
+        if limits.spent_wall_s + time.monotonic() - self._opened > limits.total_wall_s:
             return f"after {limits.total_wall_s:g} seconds in all"
         if time.monotonic() - started > wall_s:
             return f"after {wall_s:g} seconds of waiting"

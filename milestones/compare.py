@@ -244,7 +244,13 @@ def same_again(answers: Answers, call_ids: Iterable[str]) -> Verdict:
         first, second = answers.by_id[call_id], answers.again.get(call_id)
         if first.problem is not None:
             continue  # told by the checks that ask for it
-        if second is None or second.problem is not None or not _alike(first.value, second.value):
+        if second is not None and second.problem is not None:
+            return failed(
+                "",
+                f"not reproducible: run twice from a fresh start, `{first.call.function}` answered "
+                f"the first time alone. The second time, {second.problem.summary}.",
+            )
+        if second is None or not _alike(first.value, second.value):
             return failed(
                 "",
                 f"not reproducible: run twice from a fresh start, `{first.call.function}` gave two "

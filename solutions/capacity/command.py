@@ -70,6 +70,9 @@ def capacity(
     for name, figure in figures.items():
         if figure is not None and not isfinite(figure):  # a range lets nan through
             raise ConfigRefusedError([name], f"expected a number, got {figure}")
+    written = [path.resolve() for path in (json_file, html_file) if path is not None]
+    if len(written) > len(set(written)):
+        raise ConfigRefusedError(["--html"], f"{html_file} is where --json writes; name another")
     machine = gpu_named(gpu) if gpu is not None else None
     parsed = load_config(config)
     size = size_cache(

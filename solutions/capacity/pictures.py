@@ -11,7 +11,7 @@ from markupsafe import Markup
 from solutions.capacity.caches import Cache, HeadsCache
 from solutions.capacity.fit import GB, Fit
 from solutions.capacity.gpus import Gpu
-from solutions.capacity.report import kept_bytes
+from solutions.capacity.report import amount, kept_bytes
 from solutions.capacity.size import CacheSize
 
 WIDTH = 640
@@ -29,6 +29,7 @@ class Growth:
 
     picture: Markup
     figures: tuple[tuple[int, int], ...]
+    has_dot: bool  # whether the context asked for lies on the axis, and something is kept at it
     has_bound: bool  # whether some layer stops growing, so that a second curve is drawn
 
 
@@ -110,7 +111,8 @@ def growth(size: CacheSize) -> Growth:
         )
         drawn.append(f'<polyline class="{kind}" points="{points}"/>')
     now = kept(caches, size.context_len)
-    if here and now:
+    has_dot = here and now > 0
+    if has_dot:
         x, y = x_of(size.context_len), y_of(now)
         drawn.append(f'<circle class="mark" cx="{x:.5g}" cy="{y:.5g}" r="5"/>')
     figures = tuple((2**power, kept(caches, 2**power)) for power in range(*CONTEXTS, 2))
@@ -118,7 +120,7 @@ def growth(size: CacheSize) -> Growth:
         f"Bytes kept for one request, from {figures[0][1]:,} at {figures[0][0]:,} tokens to "
         f"{lines['kept'][-1]:,} at {2 ** CONTEXTS[1]:,}"
     )
-    return Growth(_svg(GROWTH_HEIGHT, label, drawn, "growth"), figures, has_bound)
+    return Growth(_svg(GROWTH_HEIGHT, label, drawn, "growth"), figures, has_dot, has_bound)
 
 
 def _grid(
@@ -172,7 +174,7 @@ def memory_bar(fit: Fit, gpu: Gpu) -> Markup:
         drawn.append(_rect("reserve", start, 0, WIDTH - start, 40))
     label = (
         f"Of {gpu.memory_gb:g} GB: weights {fit.weight_bytes / GB:,.1f}, overhead "
-        f"{fit.overhead_bytes / GB:,.1f}, {requests:,} requests of {fit.request_bytes / GB:,.2f}, "
+        f"{fit.overhead_bytes / GB:,.1f}, {requests:,} requests of {amount(fit.request_bytes)}, "
         f"{(whole - fit.usable_bytes) / GB:,.1f} in reserve"
     )
     return _svg(40, label, drawn, "memory")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import os
 import shutil
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -21,7 +23,7 @@ from scipy.stats import spearmanr
 
 import milestones
 from grader.bait import LEFT_AT, Bait, leave_bait
-from grader.classroom import Course, Graded, Reason, grade_class
+from grader.classroom import Course, Graded, Reason, _kept_once, grade_class
 from grader.cold import COLD
 from grader.errors import BadInputError
 from grader.explain import reader
@@ -35,7 +37,7 @@ from grader.perform import perform
 from grader.places import Places
 from grader.present import as_json
 from grader.receipts import Issuer, signing_key
-from grader.report import Outcome, Report
+from grader.report import CheckReport, Outcome, Report
 from grader.results import Results
 from grader.split import Split, open_split
 from milestones.runs import LABELS
@@ -145,6 +147,13 @@ def test_what_many_students_are_told_is_kept_once(
     told = [one.report for one in found if one.reason is Reason.UNREADABLE]
     assert len(told) == 2
     assert all(one is other for one, other in zip(*(r.checks for r in told), strict=True))
+
+
+def test_checks_that_are_equal_and_not_written_alike_stay_apart() -> None:
+    alike: dict[CheckReport, CheckReport] = {}
+    zero = CheckReport("a", "A.", Outcome.FAILED, 0.0, 1.0, figure=0.0)
+    for check in (zero, replace(zero, figure=-0.0), replace(zero, figure=math.nan)):
+        assert repr(_kept_once(check, alike)) == repr(check)
 
 
 def test_a_fault_of_ours_is_a_row_without_points(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import uuid
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,6 +11,7 @@ from xml.etree import ElementTree
 
 import psutil
 import pytest
+from rich.console import Console
 
 import milestones
 from grader.cold import COLD
@@ -17,7 +19,7 @@ from grader.grade import grade
 from grader.host import Host
 from grader.limits import Limits
 from grader.perform import _without
-from grader.present import as_json, as_junit
+from grader.present import as_json, as_junit, print_milestone
 from grader.report import MilestoneReport, Outcome, Report
 from grader.room import MAX_TOLD
 from grader.split import Split
@@ -104,6 +106,79 @@ def test_what_is_endless_in_cells_and_calls_is_left_out_together(
     passed = {check.name for check in report.checks if check.outcome is Outcome.PASSED}
     assert passed == {"known_shapes", "other_shapes", "llama_3_8b_128k_gb"}
     assert [error.cell for error in report.cells] == [1, 3]
+
+
+def test_what_is_left_in_all_is_told_as_the_bound_and_is_no_fault_of_ours(
+    write_notebook: WriteNotebook, m2_split: Split, course: Path, host: Host
+) -> None:
+    cells = (RIGHT, "while True: pass", "while True: pass")
+    limits = replace(TIGHT, cell_cpu_s=1, total_cpu_s=1.5)
+    report = run(write_notebook(*cells), m2_split, course, host, limits)
+    assert [error.told for error in report.cells] == [
+        "was stopped after 1 CPU seconds",
+        "was stopped after 1.5 CPU seconds in all",
+    ]
+    # Of the little that is left here, starting the second process takes nothing.
+    limits = replace(TIGHT, cell_cpu_s=1, total_cpu_s=1.2)
+    report = run(write_notebook(*cells[:2]), m2_split, course, host, limits)
+    assert report.count(Outcome.BROKEN) == 0
+
+
+def test_sockets_that_a_quick_cell_leaves_open_are_told_of_it(
+    write_notebook: WriteNotebook, m2_split: Split, course: Path, walled: Host
+) -> None:
+    many = "import socket\nkept = [socket.socketpair() for _ in range(200)]"
+    report = run(
+        write_notebook(many, "import time; time.sleep(0.5)", RIGHT), m2_split, course, walled
+    )
+    assert [(e.cell, e.told) for e in report.cells] == [(0, "was stopped at 256 sockets")]
+    assert report.points == 4
+
+
+SECOND_RUN = "import numpy as np\nif np.random.get_state()[1][0] == 1:\n    "
+
+
+def test_a_cell_that_is_endless_in_the_second_run_alone_is_told(
+    write_notebook: WriteNotebook, m2_split: Split, course: Path
+) -> None:
+    twice = replace(milestones.load("m2_kv_bytes"), runs=2)
+    path = write_notebook(RIGHT, SECOND_RUN + "while True: pass")
+    limits = replace(TIGHT, cell_cpu_s=1)
+    report = grade(twice, path, m2_split, course / "data", limits)
+    (told,) = report.cells
+    assert told.told == "was stopped after 1 CPU seconds, when run a second time"
+    assert report.points == 4
+
+
+def test_what_waits_for_another_run_is_held_to_its_bounds(
+    write_notebook: WriteNotebook, m2_split: Split, course: Path
+) -> None:
+    hoard = "import threading, time\nhoard = []\ndef grow():\n    while len(hoard) < 40:\n"
+    hoard += "        hoard.append(b'x' * 50_000_000)\n        time.sleep(0.02)"
+    start = (
+        SECOND_RUN.replace("== 1", "== 0") + "threading.Thread(target=grow, daemon=True).start()"
+    )
+    path = write_notebook(RIGHT, hoard, start, SECOND_RUN + "while True: pass")
+    twice = replace(milestones.load("m2_kv_bytes"), runs=2)
+    limits = replace(TIGHT, cell_cpu_s=8, memory_bytes=2**29)
+    report = grade(twice, path, m2_split, course / "data", limits)
+    assert report.stop is not None
+    assert report.stop.why == "was stopped at 0.5 GiB of memory after its last cell"
+
+
+@pytest.mark.parametrize(
+    ("cell", "is_left_out"),
+    [("import os; os._exit(3)", False), ("1 / 0", False), ("while 1: pass", True)],
+)
+def test_only_a_cell_that_a_bound_stopped_is_said_to_be_left_out(
+    cell: str, is_left_out: bool, write_notebook: WriteNotebook, m2_split: Split, course: Path
+) -> None:
+    limits = replace(TIGHT, cell_cpu_s=1)
+    report = run(write_notebook(RIGHT, cell), m2_split, course, COLD, limits)
+    console = Console(file=io.StringIO(), width=400)
+    print_milestone(report, console)
+    assert isinstance(console.file, io.StringIO)
+    assert ("was left out" in console.file.getvalue()) is is_left_out
 
 
 ENDLESS = (

@@ -107,6 +107,13 @@ def test_a_second_run_that_differs_is_not_reproducible(first: Any, second: Any) 
     assert "not reproducible" in verdict.remark
 
 
+def test_what_ended_the_second_run_is_told_and_not_called_another_answer() -> None:
+    none = Answer(Call("topic", "function", {}), problem=Problem("`function` is not defined"))
+    verdict = same_again(_answers(1.0, {"topic": none}), ["topic"])
+    assert "different answers" not in verdict.remark
+    assert verdict.remark.endswith("The second time, `function` is not defined.")
+
+
 def test_without_a_second_run_there_is_nothing_to_differ() -> None:
     answers = Answers({"topic": Answer(Call("topic", "function", {}), 1)})
     assert same_again(answers, ["topic"]).passed

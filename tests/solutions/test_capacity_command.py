@@ -242,3 +242,26 @@ def test_the_command_line_exits_2_on_a_refusal_and_names_the_key(tmp_path: Path)
 
 def test_layer_numbers_are_written_briefly() -> None:
     assert spans([0, 1, 2, 5, 7, 8]) == "0-2, 5, 7-8"
+
+
+def test_a_page_tells_of_a_dot_where_one_is_drawn(tmp_path: Path) -> None:
+    for context, is_drawn in (("100", False), ("0", False), ("4096", True)):
+        page = tmp_path / "page.html"
+        answer(tmp_path, LLAMA_70B, "--context", context, "--html", str(page))
+        html = page.read_text(encoding="utf-8")
+        assert ('class="mark"' in html) is ("the dot is" in html) is is_drawn
+
+
+def test_a_small_request_is_not_drawn_as_one_of_nothing(tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    options = ("--context", "16", "--gpu", "H100", "--params-b", "1", "--html", str(page))
+    said = answer(tmp_path, llama(1, 1, 1, 64), *options)
+    told = f"requests of {said['concurrency']['request_bytes']:,} bytes"
+    assert told in page.read_text(encoding="utf-8")
+
+
+def test_a_page_does_not_take_the_place_of_the_json(tmp_path: Path) -> None:
+    out = str(tmp_path / "out")
+    with pytest.raises(BadInputError, match="where --json writes"):
+        main([saved(tmp_path, LLAMA_70B), "--json", out, "--html", out])
+    assert not (tmp_path / "out").exists()
