@@ -197,6 +197,9 @@ def _section(report: MilestoneReport, reason: Reason, notebook: Notebook | None)
 def _said(report: MilestoneReport) -> str:
     if report.unreadable is not None:
         return report.unreadable
+    stopped = [cell for cell in report.cells if cell.stopped]
+    if len(stopped) > 1:
+        return "; ".join(f"cell {cell.cell} {cell.told}" for cell in stopped)
     return "" if report.stop is None else report.stop.why
 
 

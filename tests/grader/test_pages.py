@@ -27,7 +27,7 @@ from grader.html.tokens import tokens
 from grader.html.visible import breakable, ticked, visible
 from grader.judge import Mistake
 from grader.notebook import read_notebook
-from grader.report import CellError, Outcome, Report
+from grader.report import CellError, Outcome, Report, Stop
 from milestones.figures import at_least, at_most
 from tests.grader.pages import (
     HOSTILE,
@@ -435,6 +435,17 @@ def test_a_page_has_the_structure_that_a_screen_reader_walks(page: Page) -> None
             assert element.attrib["scope"] in ("row", "col")
         if element.tag == "details":
             assert element[0].tag == "summary"
+
+
+def test_every_cell_that_was_stopped_is_told_where_the_page_shows_no_cells() -> None:
+    whys = {2: "was stopped after 120 CPU seconds", 5: "was stopped at 4 GiB of memory"}
+    cells = tuple(
+        CellError(cell, f"{why} in cell {cell}", stopped=True) for cell, why in whys.items()
+    )
+    stop = Stop(cells[0].error, by_bound=True)
+    hand_in = graded("ann", replace(report(M6), cells=cells, stop=stop), Reason.LIMIT)
+    page = feedback_page("ann", [hand_in], {}, split_id="s", public=True)
+    assert all(f"cell {cell} {why}" in page for cell, why in whys.items())
 
 
 def test_links_lead_to_cells_that_raised() -> None:
