@@ -84,7 +84,7 @@ def perform(
                 all_cells_done,
             )
         except BaseException:
-            all_cells_done.open()
+            all_cells_done.let_through()
             raise
 
     with ThreadPoolExecutor(max_workers=job.runs) as pool:
@@ -108,14 +108,14 @@ class _Gate:
         self._to_come = threading.Semaphore(runs - 1)
         self._is_open = threading.Event()
 
-    def open(self) -> None:
+    def let_through(self) -> None:
         """Let all pass: the last has come, or one has failed and tells it."""
         self._is_open.set()
 
     def wait(self, room: Room) -> None:
         """Wait for the others; what cells have started is held to its bounds meanwhile."""
         if not self._to_come.acquire(blocking=False):
-            self.open()
+            self.let_through()
         while not self._is_open.wait(LOOK_S):
             room.look("after its last cell")
 
