@@ -21,7 +21,7 @@ def fill(template: str, templates: Path = TEMPLATES, own_css: str = "", **values
 
     A template of another folder can extend those here; `own_css` follows the shared style.
     """
-    style = _style(own_css)
+    style = styled(own_css)
     found = environment(templates).get_template(template)
     return found.render(style=style, policy=_policy(style), **values)
 
@@ -57,14 +57,25 @@ def environment(templates: Path = TEMPLATES) -> Environment:
 
 
 @cache
-def _style(own_css: str) -> Markup:
-    css = (TEMPLATES / "style.css").read_text(encoding="utf-8") + own_css
-    # A comment's end, a quote or a bracket of CSS needs no escape in <style>; only its end does.
-    assert "</" not in css
-    return Markup(palette.as_css() + css)
+def styled(own_css: str = "") -> Markup:
+    """Return the style of every page, and what one has of its own behind it."""
+    css = (TEMPLATES / "style.css").read_text(encoding="utf-8")
+    return inline(palette.as_css() + css + own_css)
+
+
+def inline(text: str) -> Markup:
+    """Return our own CSS or JavaScript to stand in its element, which alone its end would end."""
+    assert "</" not in text
+    return Markup(text)
+
+
+def allowed(text: str) -> str:
+    """Return the source that lets a policy allow this very style or script."""
+    digest = base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
+    return f"'sha256-{digest}'"
 
 
 @cache
 def _policy(style: str) -> str:
-    digest = base64.b64encode(hashlib.sha256(style.encode("utf-8")).digest()).decode("ascii")
-    return f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    sources = f"default-src 'none'; style-src {allowed(style)}"
+    return f"{sources}; base-uri 'none'; form-action 'none'"

@@ -35,6 +35,12 @@ LIGHT = {
     "heat-dark-ink": "#18212d",
     "heat-light-ink": "#ffffff",
     "bar": "#3f78bd",
+    "sliding": "#a96a00",
+    "chunked": "#c14a1c",
+    "latent": "#0a7b5b",
+    "compressed": "#2885ad",
+    "state": "#a34a8a",
+    "cross": "#66727f",
 }
 
 DARK = {
@@ -70,6 +76,12 @@ DARK = {
     "heat-dark-ink": "#e5eaf1",
     "heat-light-ink": "#0b1016",
     "bar": "#5e97db",
+    "sliding": "#dca13a",
+    "chunked": "#f08c63",
+    "latent": "#4fc39c",
+    "compressed": "#6cc3e8",
+    "state": "#d98bc4",
+    "cross": "#9aa6b4",
 }
 
 # (text, ground): what is read; and (mark, ground): what is only seen. The tests hold the first to
@@ -89,6 +101,7 @@ SEEN = (
     ("bar", "page"),
     ("bar", "panel"),
     ("partly", "page"),
+    *((kind, "page") for kind in ("sliding", "chunked", "latent", "compressed", "state", "cross")),
     ("ink", "zone"),
     ("ink", "half"),
     ("passed", "zone"),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
 import re
 from functools import cache
@@ -13,9 +11,7 @@ from typing import Any
 from fastapi.openapi.docs import get_swagger_ui_html
 from markupsafe import Markup
 
-from grader.html import palette
-from grader.html.page import TEMPLATES as SHARED
-from grader.html.page import environment
+from grader.html.page import allowed, environment, inline, styled
 
 TEMPLATES = Path(__file__).parent / "templates"
 STATIC = "/static"
@@ -32,7 +28,7 @@ def planner_page(notebook: str, catalog: dict[str, Any]) -> tuple[str, str]:
         .render(notebook=notebook, catalog=_data(catalog), style=style, script=script, icon=ICON)
     )
     policy = (
-        f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; "
+        f"default-src 'none'; style-src {allowed(style)}; script-src {allowed(script)}; "
         f"connect-src 'self'; img-src data:; {_NOWHERE}"
     )
     return html, policy
@@ -51,7 +47,7 @@ def docs_page(openapi_url: str) -> tuple[str, str]:
     )
     html = bytes(response.body).decode("utf-8")
     html = html.replace("<html>", '<html lang="en">', 1)
-    inline = " ".join(map(_hash, re.findall(r"<script>(.*?)</script>", html, re.DOTALL)))
+    inline = " ".join(map(allowed, re.findall(r"<script>(.*?)</script>", html, re.DOTALL)))
     # Swagger writes style attributes; its pictures are in its own files or in the address itself.
     policy = (
         f"default-src 'none'; script-src 'self' {inline}; style-src 'self' 'unsafe-inline'; "
@@ -66,21 +62,9 @@ def _data(value: object) -> Markup:
 
 
 def _style() -> Markup:
-    shared = (SHARED / "style.css").read_text(encoding="utf-8")
-    own = (TEMPLATES / "planner.css").read_text(encoding="utf-8")
-    return _inline(palette.as_css() + shared + own)
+    return styled((TEMPLATES / "planner.css").read_text(encoding="utf-8"))
 
 
 def _script() -> Markup:
     pieces = ("pictures.js", "planner.js")
-    return _inline("".join((TEMPLATES / name).read_text(encoding="utf-8") for name in pieces))
-
-
-def _inline(text: str) -> Markup:
-    assert "</" not in text  # it would end its element
-    return Markup(text)
-
-
-def _hash(text: str) -> str:
-    digest = base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
-    return f"'sha256-{digest}'"
+    return inline("".join((TEMPLATES / name).read_text(encoding="utf-8") for name in pieces))

@@ -8,6 +8,7 @@ from math import ceil, floor, log2, log10
 
 from markupsafe import Markup
 
+from grader.html.charts import SLICE_WIDTH, rect, svg
 from solutions.capacity.caches import Cache, HeadsCache
 from solutions.capacity.fit import GB, Fit
 from solutions.capacity.gpus import Gpu
@@ -33,18 +34,6 @@ class Growth:
     has_bound: bool  # whether some layer stops growing, so that a second curve is drawn
 
 
-def _svg(height: int, label: str, parts: Sequence[str], kind: str, width: int = WIDTH) -> Markup:
-    return Markup('<svg class="{}" viewBox="0 0 {} {}" role="img" aria-label="{}">{}</svg>').format(
-        kind, width, height, label, Markup("".join(parts))
-    )
-
-
-def _rect(kind: str, x: float, y: float, width: float, height: float) -> str:
-    return (
-        f'<rect class="{kind}" x="{x:.5g}" y="{y:.5g}" width="{width:.5g}" height="{height:.5g}"/>'
-    )
-
-
 def _text(x: float, y: float, said: str, anchor: str = "middle") -> str:
     return f'<text class="label" x="{x:.5g}" y="{y:.5g}" text-anchor="{anchor}">{said}</text>'
 
@@ -53,26 +42,26 @@ def layer_strip(size: CacheSize) -> Markup:
     """Draw a column a layer, as high as what it keeps beside the layer that keeps most."""
     layers = size.plan.layers
     kept = [kept_bytes(layer, size) for layer in layers]
-    highest, wide = max(*kept, 1), WIDTH / max(1, len(layers))
-    drawn = ['<path class="axis" d="M0 96.5H640"/>']
+    highest, wide = max(*kept, 1), WIDTH / len(layers)
+    drawn = [f'<path class="axis" d="M0 {STRIP_HEIGHT + 0.5}H{WIDTH}"/>']
     for number, (layer, n_bytes) in enumerate(zip(layers, kept, strict=True)):
         high = max(LEAST, (STRIP_HEIGHT - 4) * n_bytes / highest) if n_bytes else LEAST
         # One that keeps keys and a state beside them is drawn in the colour of its keys.
-        kind = f"kind-{layer.kinds[0] if layer.kinds else 'none'}"
+        kind = f"kind-{layer.kinds[0]}"
         gap = min(1.0, wide / 5)
-        drawn.append(_rect(kind, number * wide, STRIP_HEIGHT - high, wide - gap, high))
+        drawn.append(rect(kind, number * wide, STRIP_HEIGHT - high, wide - gap, high))
     counts = ", ".join(f"{count} {kind}" for kind, count in size.layers.items())
     label = f"What each of {len(layers)} layers keeps at {size.context_len:,} tokens: {counts}"
-    return _svg(STRIP_HEIGHT + 2, label, drawn, "strip")
+    return svg(STRIP_HEIGHT + 2, label, drawn, "strip", WIDTH)
 
 
 def share_bar(part: int, whole: int) -> Markup:
     """Draw one group's share of all that is kept."""
     share = part / whole if whole else 0.0
-    drawn = [_rect("track", 0, 2, 140, 10)]
+    drawn = [rect("track", 0, 2, SLICE_WIDTH, 10)]
     if part:
-        drawn.append(_rect("column", 0, 2, max(LEAST, 140 * share), 10))
-    return _svg(14, f"{share:.1%} of the request", drawn, "slice", 140)
+        drawn.append(rect("column", 0, 2, max(LEAST, SLICE_WIDTH * share), 10))
+    return svg(14, f"{share:.1%} of the request", drawn, "slice", SLICE_WIDTH)
 
 
 def growth(size: CacheSize) -> Growth:
@@ -120,7 +109,7 @@ def growth(size: CacheSize) -> Growth:
         f"Bytes kept for one request, from {figures[0][1]:,} at {figures[0][0]:,} tokens to "
         f"{lines['kept'][-1]:,} at {2 ** CONTEXTS[1]:,}"
     )
-    return Growth(_svg(GROWTH_HEIGHT, label, drawn, "growth"), figures, has_dot, has_bound)
+    return Growth(svg(GROWTH_HEIGHT, label, drawn, "growth", WIDTH), figures, has_dot, has_bound)
 
 
 def _grid(
@@ -152,13 +141,13 @@ def _without_window(cache: Cache) -> Cache:
 def memory_bar(fit: Fit, gpu: Gpu) -> Markup:
     """Draw one GPU's memory: weights, overhead, each request, what is left over, the reserve."""
     whole = gpu.memory_gb * GB
-    drawn, x = [_rect("track", 0, 0, WIDTH, 40)], 0.0
+    drawn, x = [rect("track", 0, 0, WIDTH, 40)], 0.0
 
     def add(kind: str, n_bytes: float, edge: float = 0.0) -> None:
         nonlocal x
         width = min(WIDTH - x, WIDTH * n_bytes / whole)
         if width > 0:
-            drawn.append(_rect(kind, x, 0, max(width - edge, width / 2), 40))
+            drawn.append(rect(kind, x, 0, max(width - edge, width / 2), 40))
         x += max(0.0, width)
 
     add("weights", fit.weight_bytes)
@@ -171,10 +160,10 @@ def memory_bar(fit: Fit, gpu: Gpu) -> Markup:
             add("request", fit.request_bytes, edge=1.0)
     start = max(x, WIDTH * fit.usable_bytes / whole)
     if start < WIDTH:
-        drawn.append(_rect("reserve", start, 0, WIDTH - start, 40))
+        drawn.append(rect("reserve", start, 0, WIDTH - start, 40))
     label = (
         f"Of {gpu.memory_gb:g} GB: weights {fit.weight_bytes / GB:,.1f}, overhead "
         f"{fit.overhead_bytes / GB:,.1f}, {requests:,} requests of {amount(fit.request_bytes)}, "
         f"{(whole - fit.usable_bytes) / GB:,.1f} in reserve"
     )
-    return _svg(40, label, drawn, "memory")
+    return svg(40, label, drawn, "memory", WIDTH)
