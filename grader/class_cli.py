@@ -32,7 +32,7 @@ from grader.classroom import Course, Graded, Reason, grade_class
 from grader.cluster import connect, pack, remote
 from grader.errors import BadInputError
 from grader.explain import reader
-from grader.handins import find_hand_ins
+from grader.handins import HandIn, find_hand_ins
 from grader.host import Start
 from grader.hosts import IN_ROOMS, walled_host, walled_or_trusted_host
 from grader.limits import Limits
@@ -119,15 +119,16 @@ def class_command(
     write_class(graded, split, issuer, out)
     book = gradebook or out / "gradebook.sqlite"
     record(book, graded, split_id=split.split_id, walled=issuer.walled)
+    reasons = graded.reasons()
     for reason in Reason:
-        click.echo(f"{sum(one.reason is reason for one in graded):8,} {reason}")
-    if lost := unnamed(graded):
+        click.echo(f"{reasons[reason]:8,} {reason}")
+    if lost := unnamed(hand_ins):
         click.echo(
             f"{len(lost):,} students handed in notebooks that bear no milestone's name, not "
             f"graded: {', '.join(list(lost)[:9])}; see {out}/notes.csv"
         )
     click.echo(str(out / "grades.csv"))
-    sys.exit(EXIT_BROKEN if any(one.reason is Reason.BROKEN for one in graded) else EXIT_PASSED)
+    sys.exit(EXIT_BROKEN if reasons[Reason.BROKEN] else EXIT_PASSED)
 
 
 def _recorder() -> Callable[..., None]:
@@ -250,14 +251,14 @@ def _made_with(split: Split, data: Path, team: Team) -> dict[str, object]:
 
 
 @contextmanager
-def _progress(total: int) -> Iterator[Callable[[Graded], None]]:
+def _progress(total: int) -> Iterator[Callable[[HandIn], None]]:
     """Show a bar with the time left on a terminal, and a plain line now and then elsewhere."""
     console = Console(stderr=True)
     if not console.is_terminal:
         done = itertools.count(1)
         lines = 20
 
-        def plain(_graded: Graded) -> None:
+        def plain(_hand_in: HandIn) -> None:
             if (count := next(done)) % max(1, total // lines) == 0 or count == total:
                 click.echo(f"graded {count:,} of {total:,}", err=True)
 
@@ -269,6 +270,6 @@ def _progress(total: int) -> Iterator[Callable[[Graded], None]]:
     )  # fmt: skip
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task("grading", total=total)
-        yield lambda graded: bar.update(
-            task, advance=1, description=f"{graded.hand_in.student} {graded.hand_in.slug}"
+        yield lambda hand_in: bar.update(
+            task, advance=1, description=f"{hand_in.student} {hand_in.slug}"
         )

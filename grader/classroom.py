@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, replace
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, as_completed, wait
+from dataclasses import dataclass
 from enum import StrEnum
+from typing import overload
+from weakref import finalize
 
 import milestones
 from grader.bait import Bait
@@ -16,10 +19,13 @@ from grader.handins import HandIn
 from grader.judge import all_failed
 from grader.notebook import parse_notebook
 from grader.perform import Perform
-from grader.report import CheckReport, MilestoneReport, Outcome
-from grader.results import Results
+from grader.report import MilestoneReport, Outcome
+from grader.results import Results, as_text, from_text
+from grader.scratch import open_scratch, scratch_faults
 from grader.split import Split
 from milestones.spec import Milestone, ReadTable
+
+AHEAD = 2  # hand-ins that wait for each worker: one is there when another is done
 
 
 class Reason(StrEnum):
@@ -54,14 +60,70 @@ class Course:
     read_table: Mapping[str, ReadTable] | None = None  # by milestone, for diagnoses
 
 
+class GradedClass(Sequence[Graded]):
+    """What hand-ins came to, in the order they were given.
+
+    Reports lie on disk, and each look at one reads it: memory holds no class, however large.
+    """
+
+    def __init__(self, hand_ins: Sequence[HandIn]) -> None:
+        """Be ready for what each of these comes to.
+
+        Raises:
+            BadInputError: there is no room on disk for that.
+        """
+        self._hand_ins = hand_ins
+        self._lock = threading.Lock()
+        self._kept = open_scratch(
+            "CREATE TABLE graded (number INTEGER PRIMARY KEY, reason TEXT, report TEXT)"
+        )
+        finalize(self, self._kept.close)
+
+    def keep(self, number: int, graded: Graded) -> None:
+        """Keep what the hand-in of a number came to.
+
+        Raises:
+            BadInputError: there is no room on disk for it.
+        """
+        row = number, str(graded.reason), as_text(graded.report)
+        with self._lock, scratch_faults():
+            self._kept.execute("INSERT INTO graded VALUES (?, ?, ?)", row)
+
+    def reasons(self) -> Counter[Reason]:
+        """Return how many hand-ins ended for each reason."""
+        query = "SELECT reason, count(*) FROM graded GROUP BY reason"
+        with self._lock, scratch_faults():
+            return Counter({Reason(reason): n for reason, n in self._kept.execute(query)})
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self._hand_ins)
+
+    @overload
+    def __getitem__(self, number: int) -> Graded: ...
+
+    @overload
+    def __getitem__(self, number: slice) -> list[Graded]: ...
+
+    def __getitem__(self, number: int | slice) -> Graded | list[Graded]:
+        """Read one from the disk, or some."""
+        if isinstance(number, slice):
+            return [self[one] for one in range(*number.indices(len(self)))]
+        at = range(len(self))[number]
+        query = "SELECT report, reason FROM graded WHERE number = ?"
+        with self._lock, scratch_faults():
+            report, reason = self._kept.execute(query, (at,)).fetchone()
+        return Graded(self._hand_ins[at], from_text(report), Reason(reason))
+
+
 def grade_class(
     hand_ins: Sequence[HandIn],
     course: Course,
     workers: int,
-    told: Callable[[Graded], None] = lambda _graded: None,
+    told: Callable[[HandIn], None] = lambda _hand_in: None,
     cancelled: threading.Event | None = None,
-) -> list[Graded]:
-    """Grade hand-ins, `workers` at a time; return them in the order they were given.
+) -> GradedClass:
+    """Grade hand-ins, `workers` at a time; return what they came to in the order they were given.
 
     `told` hears of each as it is done, in this thread. `cancelled` is set when this is interrupted.
 
@@ -69,29 +131,28 @@ def grade_class(
         BadInputError: a result cannot be written.
     """
     ending = cancelled or threading.Event()
-    alike: dict[CheckReport, CheckReport] = {}
+    graded = GradedClass(hand_ins)
 
-    def grade(hand_in: HandIn) -> Graded:
-        graded = _grade_one(hand_in, course, ending)
-        # A thousand students pass a check in the same words, which are kept once for all.
-        checks = tuple(_kept_once(check, alike) for check in graded.report.checks)
-        return replace(graded, report=replace(graded.report, checks=checks))
+    def grade(number: int) -> HandIn:
+        graded.keep(number, _grade_one(hand_ins[number], course, ending))
+        return hand_ins[number]
 
     with ThreadPoolExecutor(max_workers=workers) as pool:
-        futures = [pool.submit(grade, one) for one in hand_ins]
+        under_way: set[Future[HandIn]] = set()
         try:
-            for future in as_completed(futures):
+            for number in range(len(hand_ins)):
+                if len(under_way) == AHEAD * workers:
+                    done, under_way = wait(under_way, return_when=FIRST_COMPLETED)
+                    for future in done:
+                        told(future.result())
+                under_way.add(pool.submit(grade, number))
+            for future in as_completed(under_way):
                 told(future.result())
         except BaseException:
             ending.set()
             pool.shutdown(cancel_futures=True)
             raise
-    return [future.result() for future in futures]
-
-
-def _kept_once(check: CheckReport, alike: dict[CheckReport, CheckReport]) -> CheckReport:
-    kept = alike.setdefault(check, check)
-    return kept if repr(kept) == repr(check) else check  # 0.0 equals -0.0, and is not written so
+    return graded
 
 
 def _grade_one(hand_in: HandIn, course: Course, cancelled: threading.Event) -> Graded:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import csv
-import io
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
@@ -13,7 +12,7 @@ from tempfile import TemporaryDirectory
 import milestones
 from grader.classroom import Graded
 from grader.errors import BadInputError
-from grader.handins import file_stem
+from grader.handins import HandIn, file_stem
 from grader.html import class_page, feedback_page, near_copies
 from grader.judge import read_mistakes
 from grader.notebook import Notebook, parse_notebook
@@ -86,16 +85,22 @@ def write_class(graded: Sequence[Graded], split: Split, issuer: Issuer, out: Pat
         stem=file_stem,
     )
     write_whole(out / "class.html", page)
-    write_whole(out / "grades.csv", table(COLUMNS, map(_row, graded)))
-    noted = [one for one in graded if one.report.note]
-    notes = [(one.hand_in.student, one.hand_in.slug, one.report.note) for one in noted]
-    notes += [(student, "", misnamed(files)) for student, files in unnamed(graded).items()]
-    write_whole(out / "notes.csv", table(("student", "milestone", "note"), notes))
+    write_whole(out / "grades.csv", table_lines(COLUMNS, map(_row, graded)))
+    write_whole(out / "notes.csv", table(("student", "milestone", "note"), _notes(graded)))
 
 
-def unnamed(graded: Iterable[Graded]) -> dict[str, tuple[str, ...]]:
+def _notes(graded: Iterable[Graded]) -> list[tuple[str, str, str]]:
+    told, lost = [], dict[str, tuple[str, ...]]()
+    for one in graded:
+        if one.report.note:
+            told.append((one.hand_in.student, one.hand_in.slug, one.report.note))
+        lost |= unnamed([one.hand_in])
+    return told + [(student, "", misnamed(files)) for student, files in lost.items()]
+
+
+def unnamed(hand_ins: Iterable[HandIn]) -> dict[str, tuple[str, ...]]:
     """Return each student's notebooks that bear no milestone's name; nobody without any."""
-    return {one.hand_in.student: one.hand_in.unnamed for one in graded if one.hand_in.unnamed}
+    return {one.student: one.unnamed for one in hand_ins if one.unnamed}
 
 
 def misnamed(files: Sequence[str]) -> str:
@@ -185,22 +190,34 @@ def table(
 
     Cells of the columns `numbers` are our own numbers: a sign makes none of them a formula.
     """
-    safe = [
-        tuple(
+    return "".join(table_lines(header, rows, numbers))
+
+
+def table_lines(
+    header: Sequence[str], rows: Iterable[Sequence[str]], numbers: Collection[str] = ()
+) -> Iterator[str]:
+    """Yield the lines of such a table, of which none is kept."""
+    line = _Line()
+    # With this end of a line the writer quotes a lone carriage return too, which readers take for
+    # one.
+    writer = csv.writer(line, lineterminator="\r\n")
+    writer.writerow(header)
+    yield line.text
+    for row in rows:
+        writer.writerow(
             cell if column in numbers else spreadsheet_safe(cell)
             for column, cell in zip(header, row, strict=True)
         )
-        for row in rows
-    ]
-    # The writer leaves a lone carriage return unquoted, which readers take for a line's end.
-    splits = any("\r" in cell for row in safe for cell in row)
-    text = io.StringIO()
-    writer = csv.writer(
-        text, lineterminator="\n", quoting=csv.QUOTE_ALL if splits else csv.QUOTE_MINIMAL
-    )
-    writer.writerow(header)
-    writer.writerows(safe)
-    return text.getvalue()
+        yield line.text
+
+
+class _Line:
+    """Takes the line that a CSV writer wrote last, with our end of a line."""
+
+    text = ""
+
+    def write(self, line: str) -> None:
+        self.text = line.removesuffix("\r\n") + "\n"
 
 
 def spreadsheet_safe(cell: str) -> str:

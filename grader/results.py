@@ -11,10 +11,11 @@ import hashlib
 import json
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 from grader.errors import BadInputError
 from grader.report import CellError, CheckReport, MilestoneReport, Outcome, Stop
@@ -43,7 +44,7 @@ class Results:
         self._folder = folder
         self._made_with = dict(made_with)
         self._lock = threading.Lock()
-        self._under_way: dict[str, threading.Lock] = {}
+        self._under_way = WeakValueDictionary[str, threading.Lock]()  # a lock while one holds it
         folder.mkdir(parents=True, exist_ok=True)
         for path in folder.glob("*.unfinished"):
             path.unlink()
@@ -70,26 +71,29 @@ class Results:
                 return kept
             report = grade()
             if not report.count(Outcome.BROKEN):
-                write_whole(path, json.dumps(asdict(report), allow_nan=False), sync=True)
+                write_whole(path, as_text(report), sync=True)
             return report
 
 
-def write_whole(path: Path, text: str, *, sync: bool = False) -> None:
+def write_whole(path: Path, text: str | Iterable[str], *, sync: bool = False) -> None:
     """Write a file that is there whole or not at all, however this process ends.
 
-    With `sync` it is on the disk when this returns, however the machine ends. What is no file, as
-    /dev/stdout or a named pipe, is written to and never replaced by one.
+    A long text may come in parts, of which none is kept. With `sync` it is on the disk when this
+    returns, however the machine ends. What is no file, as /dev/stdout or a named pipe, is written
+    to and never replaced by one.
 
     Raises:
         BadInputError: it cannot be written.
     """
     unfinished = path.with_name(f"{path.name}.unfinished")
+    parts = (text,) if isinstance(text, str) else text
     try:
         if path.exists() and not path.is_file():
-            path.write_text(text, encoding="utf-8", newline="\n")
+            with path.open("w", encoding="utf-8", newline="\n") as stream:
+                stream.writelines(parts)
             return
         with unfinished.open("w", encoding="utf-8", newline="\n") as stream:
-            stream.write(text)
+            stream.writelines(parts)
             if sync:
                 stream.flush()
                 os.fsync(stream.fileno())
@@ -104,13 +108,23 @@ def write_whole(path: Path, text: str, *, sync: bool = False) -> None:
 def _read(path: Path) -> MilestoneReport | None:
     """Return a kept result; None where there is none, or one that was tampered with or cut."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        return _report(content)
+        return from_text(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
-def _report(content: dict[str, Any]) -> MilestoneReport:
+def as_text(report: MilestoneReport) -> str:
+    """Return a report as JSON, whole: what `from_text` reads."""
+    return json.dumps(asdict(report), allow_nan=False)
+
+
+def from_text(text: str) -> MilestoneReport:
+    """Return the report that `as_text` wrote.
+
+    Raises:
+        ValueError, KeyError, TypeError: it is none.
+    """
+    content = json.loads(text)
     checks = tuple(
         CheckReport(
             **{

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from difflib import get_close_matches
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -351,10 +352,10 @@ def record_class(
         BadInputError: the gradebook cannot be opened or written.
     """
     with open_book(where, create=True) as book:
-        every = list(graded)
-        for start in range(0, len(every), BATCH):
+        rest = iter(graded)
+        while batch := list(islice(rest, BATCH)):
             with book.writing() as session:
-                for one in every[start : start + BATCH]:
+                for one in batch:
                     when = one.hand_in.handed_in_at
                     _record(session, one, split_id=split_id, walled=walled, handed_in_at=when)
         path = book.engine.url.database if book.engine.dialect.name == "sqlite" else None

@@ -4,7 +4,8 @@ Of each notebook the tokens of its code are compared, without what every student
 blank notebook and the code of the handout), without comments and layout, and with every name but
 Python's own taken for the same one, so that renaming hides nothing. Runs of tokens are hashed to a
 MinHash, and only notebooks that fall together in a locality-sensitive hash are compared, so the
-work grows with the hand-ins and not with their pairs.
+work grows with the hand-ins and not with their pairs. What is kept of each lies on disk: MinHashLSH
+of the same library takes 10 KB of memory for one.
 """
 
 from __future__ import annotations
@@ -13,10 +14,14 @@ import builtins
 import hashlib
 import keyword
 import re
+from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,6 +32,7 @@ import milestones
 from grader.errors import BadInputError
 from grader.html.tokens import words
 from grader.notebook import Notebook, read_notebook
+from grader.scratch import open_scratch, scratch_faults
 
 if TYPE_CHECKING:
     from datasketch import MinHash
@@ -45,6 +51,7 @@ OWN_NAMES = frozenset(dir(builtins)) | frozenset(keyword.kwlist)
 Runs = NDArray[np.uint64]
 """Hashes of runs of tokens, sorted, each once."""
 NONE: Runs = np.empty(0, dtype=np.uint64)
+RUN_BYTES = NONE.itemsize
 
 
 @dataclass(frozen=True)
@@ -62,51 +69,78 @@ def near_copies(handed_in: Iterable[tuple[str, str, Notebook]]) -> list[NearCopi
 
     Notebooks are looked at one at a time and not kept.
     """
-    by_slug: dict[str, _Groups] = defaultdict(_Groups)
-    for student, slug, notebook in handed_in:
-        runs = own_runs(slug, notebook)
-        if len(runs) >= FEWEST:
-            by_slug[slug].add(student, runs)
-    found = [copies for slug, groups in by_slug.items() for copies in groups.found(slug)]
+    groups = _Groups()
+    with closing(groups):
+        for student, slug, notebook in handed_in:
+            runs = own_runs(slug, notebook)
+            if len(runs) >= FEWEST:
+                groups.add(student, slug, runs)
+        found = list(groups.found())
     return sorted(found, key=lambda one: (-len(one.students), one.slug, one.students))
 
 
 class _Groups:
-    """The notebooks of one milestone, those alike in one group."""
+    """Notebooks, those alike in one group; all but a few numbers of each lie on disk."""
+
+    TABLES = """
+        CREATE TABLE works (  -- every distinct set of runs in the notebooks of a milestone
+            number INTEGER PRIMARY KEY, slug TEXT, sha256 BLOB, runs BLOB, root INTEGER,
+            UNIQUE (slug, sha256)
+        );
+        CREATE TABLE authors (number INTEGER, student TEXT);
+        CREATE TABLE bands (  -- of the locality-sensitive hash: candidates share one
+            hash INTEGER, number INTEGER, PRIMARY KEY (hash, number)
+        ) WITHOUT ROWID;
+    """
 
     def __init__(self) -> None:
-        from datasketch import MinHashLSH  # a slow import, and only a class needs it
+        self._kept = open_scratch(self.TABLES)
+        self._parents = array("q")  # of each work; a root is its own
+        self._tied = array("q")  # works, and how like another of their group they are
+        self._similarities = array("d")
 
-        self._lsh = MinHashLSH(num_perm=PERMUTATIONS, params=(BANDS, ROWS))
-        self._ids: dict[bytes, int] = {}  # of every distinct set of runs
-        self._runs: list[Runs] = []
-        self._students: list[list[str]] = []
-        self._parents: list[int] = []
-        self._ties: list[tuple[int, float]] = []
+    def close(self) -> None:
+        self._kept.close()
 
-    def add(self, student: str, runs: Runs) -> None:
-        key = hashlib.sha256(runs.tobytes()).digest()
-        if key in self._ids:
-            self._students[self._ids[key]].append(student)
-            return
-        number = self._ids[key] = len(self._runs)
-        self._runs.append(runs)
-        self._students.append([student])
+    def add(self, student: str, slug: str, runs: Runs) -> None:
+        with scratch_faults():
+            number = self._number(slug, runs)
+            self._kept.execute("INSERT INTO authors VALUES (?, ?)", (number, student))
+
+    def _number(self, slug: str, runs: Runs) -> int:
+        """Return the number of a work, tied to those that are like it when it is a new one."""
+        key = slug, hashlib.sha256(runs.tobytes()).digest()
+        known = "SELECT number FROM works WHERE slug = ? AND sha256 = ?"
+        if (row := self._kept.execute(known, key).fetchone()) is not None:
+            (number,) = row
+            return int(number)
+        number = len(self._parents)
         self._parents.append(number)
-        sketch = _empty().copy()
-        sketch.update_batch((runs & np.uint64(0xFFFFFFFF)).tolist())
+        new = "INSERT INTO works VALUES (?, ?, ?, ?, NULL)"
+        self._kept.execute(new, (number, *key, runs.tobytes()))
+        hashes = _bands(slug, runs)
         compared = 0
-        for other in sorted(self._lsh.query(sketch)):
+        marks = ", ".join("?" * len(hashes))
+        alike = f"SELECT DISTINCT number FROM bands WHERE hash IN ({marks}) ORDER BY number"
+        for (other,) in self._kept.execute(alike, hashes):
             if self._root(other) == self._root(number):
                 continue  # another one has tied them already
             compared += 1
-            similarity = _jaccard(runs, self._runs[other])
+            similarity = _jaccard(runs, self._runs(other))
             if similarity >= ALIKE:
                 self._parents[self._root(number)] = self._root(other)
-                self._ties.append((number, similarity))
+                self._tied.append(number)
+                self._similarities.append(similarity)
             if compared == MAX_COMPARED:
                 break
-        self._lsh.insert(number, sketch)
+        rows = ((one, number) for one in hashes)
+        self._kept.executemany("INSERT OR IGNORE INTO bands VALUES (?, ?)", rows)
+        return number
+
+    def _runs(self, number: int) -> Runs:
+        query = "SELECT runs FROM works WHERE number = ?"
+        (runs,) = self._kept.execute(query, (number,)).fetchone()
+        return np.frombuffer(runs, dtype=np.uint64)
 
     def _root(self, number: int) -> int:
         while self._parents[number] != number:
@@ -114,19 +148,35 @@ class _Groups:
             number = self._parents[number]
         return number
 
-    def found(self, slug: str) -> Iterator[NearCopies]:
+    def found(self) -> Iterator[NearCopies]:
         least: dict[int, float] = defaultdict(lambda: 1.0)
-        for number, similarity in self._ties:
+        for number, similarity in zip(self._tied, self._similarities, strict=True):
             root = self._root(number)
             least[root] = min(least[root], similarity)
-        members: dict[int, list[int]] = defaultdict(list)
-        for number in range(len(self._runs)):
-            members[self._root(number)].append(number)
-        for root, numbers in members.items():
-            students = sorted({name for number in numbers for name in self._students[number]})
-            if len(students) > 1:
-                n_runs = min(len(self._runs[number]) for number in numbers)
-                yield NearCopies(slug, tuple(students), least[root], n_runs)
+        roots = ((self._root(number), number) for number in range(len(self._parents)))
+        members = """
+            SELECT root, slug, student, length(runs) FROM works JOIN authors USING (number)
+            ORDER BY root, student
+        """
+        with scratch_faults():
+            self._kept.executemany("UPDATE works SET root = ? WHERE number = ?", roots)
+            for (root, slug), rows in groupby(self._kept.execute(members), itemgetter(0, 1)):
+                group = [(student, n_bytes // RUN_BYTES) for _, _, student, n_bytes in rows]
+                students = tuple(dict.fromkeys(student for student, _ in group))
+                if len(students) > 1:
+                    n_runs = min(n_runs for _, n_runs in group)
+                    yield NearCopies(slug, students, least[root], n_runs)
+
+
+def _bands(slug: str, runs: Runs) -> list[int]:
+    """Return a hash of each band of the sketch of some runs, and of which band it is."""
+    sketch = _empty().copy()
+    sketch.update_batch((runs & np.uint64(0xFFFFFFFF)).tolist())
+    rows = sketch.hashvalues.reshape(BANDS, ROWS)
+    named = (f"{slug} {band} {row.tolist()}".encode() for band, row in enumerate(rows))
+    return [
+        int.from_bytes(hashlib.blake2b(one, digest_size=8).digest(), signed=True) for one in named
+    ]
 
 
 @cache
@@ -179,7 +229,7 @@ def _runs(source: str) -> Runs:
     return np.asarray((windows * FACTORS).sum(axis=1, dtype=np.uint64))
 
 
-@lru_cache(maxsize=100_000)
+@lru_cache(maxsize=4_096)  # words of Python, of the libraries and of the lessons
 def _hash(word: str) -> int:
     """Return a number for a token; all names but Python's own share one."""
     same = "name" if word.isidentifier() and word not in OWN_NAMES else word

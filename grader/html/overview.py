@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from urllib.parse import quote
@@ -14,7 +15,7 @@ from grader.classroom import Graded, Reason
 from grader.html.charts import columns, shares, spread
 from grader.html.copies import ALIKE, FEWEST, RUN, NearCopies
 from grader.html.feedback import COURSE
-from grader.html.page import fill
+from grader.html.page import fill_in_parts
 from grader.html.reasons import REASONS, Told
 from grader.html.scale import Scale
 from grader.html.statistics import (
@@ -23,8 +24,6 @@ from grader.html.statistics import (
     CheckNumbers,
     MadeMistake,
     Measured,
-    Result,
-    bonuses,
     check_numbers,
     made_mistakes,
     measured,
@@ -32,7 +31,7 @@ from grader.html.statistics import (
 )
 from grader.html.visible import shorten
 from grader.judge import Mistake
-from grader.report import shown_points
+from grader.report import is_all_bonus, shown_points
 
 MAX_NAME = 80
 MAX_LISTED = 60  # students named in one list
@@ -111,8 +110,45 @@ class MistakeLine:
     who: Named
 
 
+@dataclass(frozen=True)
+class About:
+    """What is the same for every hand-in of a milestone."""
+
+    slug: str
+    title: str
+    points_max: float
+    bonus_max: float
+
+    @property
+    def is_all_bonus(self) -> bool:
+        """Whether it is one of the labs, which have nothing but bonus."""
+        return is_all_bonus(self.points_max, self.bonus_max)
+
+    @property
+    def most(self) -> float:
+        """Points there are to earn; of what is all bonus its bonus."""
+        return self.bonus_max if self.is_all_bonus else self.points_max
+
+
+@dataclass(frozen=True, slots=True)
+class HandedIn:
+    """What the page keeps of one hand-in."""
+
+    student: str
+    about: About
+    reason: Reason
+    points: float | None
+    bonus: float | None
+    said: str  # where it needs a look
+
+    @property
+    def main(self) -> float | None:
+        """Points earned; those of the bonus where all of the milestone is bonus."""
+        return self.bonus if self.about.is_all_bonus else self.points
+
+
 def class_page(
-    graded: Sequence[Graded],
+    graded: Iterable[Graded],
     *,
     split_id: str,
     public: bool = False,
@@ -120,55 +156,56 @@ def class_page(
     mistakes: Mapping[str, Sequence[Mistake]] | None = None,
     stem: Callable[[str], str] | None = None,
     title: str = COURSE,
-) -> str:
-    """Return the page of a class.
+) -> Iterator[str]:
+    """Yield the page of a class in parts; go through `graded` several times, and keep no report.
 
     `copies` come from `near_copies`; None where they were not looked for. `mistakes` are those of
     the split by milestone: their hints stand beside their names. `stem`, where given, is the name
     of a student's file: names then lead to `feedback/<stem>.html` beside this page.
     """
-    results = [Result(one.hand_in.student, one.reason, one.report) for one in graded]
-    slugs = list(dict.fromkeys(one.report.milestone for one in results))
-    students = list(dict.fromkeys(one.student for one in results))
-    whole = totals(results)
-    points_max = sum({one.report.milestone: one.report.points_max for one in results}.values())
+    abouts, every = _handed_in(graded)
+    by_student: dict[str, dict[str, HandedIn]] = defaultdict(dict)
+    for one in every:
+        by_student[one.student][one.about.slug] = one
+    whole = totals(graded)
+    points_max = sum(about.points_max for about in abouts)
     known = [points for points in whole.values() if points is not None]
     hints = {
         (slug, mistake.name): mistake.hint
         for slug, found in (mistakes or {}).items()
         for mistake in found
     }
-    numbers = check_numbers(results)
-    owed = [one for one in results if not one.report.is_all_bonus]
-    return fill(
+    numbers = check_numbers(graded, whole)
+    owed = [one for one in every if not one.about.is_all_bonus]
+    yield from fill_in_parts(
         "class.html",
         title=title,
         where="the public split" if public else f"split {shorten(split_id, 100)}",
         version=__version__,
-        n_students=len(students),
+        n_students=len(by_student),
         n_handed_in=sum(one.reason is not Reason.MISSING for one in owed),
         n_owed=len(owed),
-        n_beyond=len(results) - len(owed),
+        n_beyond=len(every) - len(owed),
         mean=f"{sum(known) / len(known):.1f}" if known else "-",
         middle=f"{median(known):g}" if known else "-",
         points_max=shown_points(points_max),
-        n_unknown=len(students) - len(known),
-        has_bonus=any(one.report.bonus_max for one in results),
+        n_unknown=len(by_student) - len(known),
+        has_bonus=any(about.bonus_max for about in abouts),
         histogram=_histogram(known, points_max),
-        milestones=[_milestone(slug, results) for slug in slugs],
+        milestones=[
+            _milestone(about, [one for one in every if one.about is about]) for about in abouts
+        ],
         looks=[
-            (REASONS[reason], [one for one in results if one.reason is reason])
+            (REASONS[reason], [one for one in every if one.reason is reason])
             for reason in NEEDS_A_LOOK
         ],
-        notes={(one.student, one.report.milestone): one.report.note for one in results},
-        said={(one.student, one.report.milestone): _said(one) for one in results},
-        checks=[[_check_line(one) for one in numbers if one.slug == slug] for slug in slugs],
+        checks=[[_check_line(one) for one in numbers if one.slug == a.slug] for a in abouts],
         fewest_for_r=FEWEST_FOR_R,
         fair_r=FAIR_R,
         marked=[one for one in numbers if one.warning],
-        mistakes=[_mistake_line(one, hints, len(students)) for one in made_mistakes(results)],
+        mistakes=[_mistake_line(one, hints, len(by_student)) for one in made_mistakes(graded)],
         first=FIRST_MISTAKES,
-        measured=[(one, _spread(one), _quartiles(one)) for one in measured(results)],
+        measured=[(one, _spread(one), _quartiles(one)) for one in measured(graded)],
         copies=None
         if copies is None
         else [(one, f"{one.similarity:.0%}", _named(one.students)) for one in copies[:MAX_GROUPS]],
@@ -176,10 +213,27 @@ def class_page(
         alike=f"{ALIKE:.0%}",
         run=RUN,
         fewest=FEWEST,
-        slugs=slugs,
-        rows=_rows(results, students, slugs, whole, stem),
+        slugs=[about.slug for about in abouts],
+        rows=_rows(by_student, abouts, whole, stem),
         endings=list(REASONS.values()),
     )
+
+
+def _handed_in(graded: Iterable[Graded]) -> tuple[list[About], list[HandedIn]]:
+    """Return the milestones, and of every hand-in what the page keeps."""
+    abouts: dict[str, About] = {}
+    every = []
+    for one in graded:
+        report = one.report
+        about = abouts.get(report.milestone)
+        if about is None:
+            about = About(report.milestone, report.title, report.points_max, report.bonus_max)
+            abouts[report.milestone] = about
+        said = _said(one) if one.reason in NEEDS_A_LOOK else ""
+        every.append(
+            HandedIn(one.hand_in.student, about, one.reason, report.points, report.bonus, said)
+        )
+    return list(abouts.values()), every
 
 
 def _named(students: Sequence[str]) -> Named:
@@ -187,7 +241,7 @@ def _named(students: Sequence[str]) -> Named:
     return Named(names, max(0, len(students) - MAX_LISTED))
 
 
-def _said(one: Result) -> str:
+def _said(one: Graded) -> str:
     if one.report.note:
         return shorten(one.report.note, 300)
     if one.report.stop is not None:
@@ -210,20 +264,18 @@ def _histogram(points: Sequence[float], points_max: float) -> tuple[Markup, list
     return columns(counts, label), table
 
 
-def _milestone(slug: str, results: Sequence[Result]) -> MilestoneNumbers:
-    here = [one for one in results if one.report.milestone == slug]
+def _milestone(about: About, here: Sequence[HandedIn]) -> MilestoneNumbers:
     came = [one for one in here if one.reason is not Reason.MISSING]
-    points = [known for one in came if (known := one.report.main[0]) is not None]
-    most, bonus_max = here[0].report.main[1], here[0].report.bonus_max
-    beside = here[0].report.points_max > 0  # else all of it is bonus
-    extra = [one.report.bonus for one in came if one.report.bonus is not None]
-    full = sum(one >= most for one in points)
+    points = [known for one in came if (known := one.main) is not None]
+    beside = about.points_max > 0  # else all of it is bonus
+    extra = [one.bonus for one in came if one.bonus is not None]
+    full = sum(one >= about.most for one in points)
     none = sum(one <= 0 for one in points)
     return MilestoneNumbers(
-        slug=slug,
-        title=here[0].report.title,
-        points_max=shown_points(most) + ("" if beside or not bonus_max else " bonus"),
-        bonus=_mean_bonus(extra, bonus_max) if beside and bonus_max else "",
+        slug=about.slug,
+        title=about.title,
+        points_max=shown_points(about.most) + ("" if beside or not about.bonus_max else " bonus"),
+        bonus=_mean_bonus(extra, about.bonus_max) if beside and about.bonus_max else "",
         handed_in=len(came),
         mean=f"{sum(points) / len(points):.1f}" if points else "-",
         middle=f"{median(points):g}" if points else "-",
@@ -235,7 +287,7 @@ def _milestone(slug: str, results: Sequence[Result]) -> MilestoneNumbers:
                 ("is-failed", "no points", none),
             ]
         ),
-        owed=not here[0].report.is_all_bonus,
+        owed=not about.is_all_bonus,
         missing=_named([one.student for one in here if one.reason is Reason.MISSING]),
     )
 
@@ -296,23 +348,19 @@ def _quartiles(one: Measured) -> dict[str, str]:
 
 
 def _rows(
-    results: Sequence[Result],
-    students: Sequence[str],
-    slugs: Sequence[str],
+    by_student: Mapping[str, Mapping[str, HandedIn]],
+    abouts: Sequence[About],
     whole: Mapping[str, float | None],
     stem: Callable[[str], str] | None,
-) -> list[Row]:
-    by_place = {(one.student, one.report.milestone): one for one in results}
-    extra = bonuses(results)
-    return [
-        Row(
+) -> Iterator[Row]:
+    for student, theirs in by_student.items():
+        bonus = sum(one.bonus or 0.0 for one in theirs.values())  # as far as it is known
+        yield Row(
             shorten(student, MAX_NAME),
             _address(stem(student)) if stem else "",
-            _beside(whole[student], extra[student]),
-            tuple(_cell(by_place.get((student, slug))) for slug in slugs),
+            _beside(whole[student], bonus),
+            tuple(_cell(theirs.get(about.slug)) for about in abouts),
         )
-        for student in students
-    ]
 
 
 def _address(stem: str) -> str:
@@ -320,16 +368,14 @@ def _address(stem: str) -> str:
     return f"feedback/{quote(stem, safe='', errors='replace')}.html"
 
 
-def _cell(one: Result | None) -> Cell:
+def _cell(one: HandedIn | None) -> Cell:
     if one is None:
         return Cell("", "none", None)
-    ending = REASONS.get(one.reason)
-    points, most = one.report.main
-    extra = one.report.bonus if one.report.points_max else 0
+    ending, about, points = REASONS.get(one.reason), one.about, one.main
     if points is None or one.reason in (Reason.MISSING, Reason.UNREADABLE):
         return Cell("", "none", ending)
-    heat = min(HEATS, round(points / max(most, 1e-9) * HEATS))
-    return Cell(_beside(points, extra), f"h{heat}", ending)
+    heat = min(HEATS, round(points / max(about.most, 1e-9) * HEATS))
+    return Cell(_beside(points, one.bonus if about.points_max else 0), f"h{heat}", ending)
 
 
 def _beside(points: float | None, bonus: float | None) -> str:

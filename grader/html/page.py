@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from grader.html import palette
 from grader.html.visible import breakable, finalize, shorten, ticked
 
 TEMPLATES = Path(__file__).parent / "templates"
+PIECES = 1_000  # of a template, written together
 
 
 def fill(template: str, templates: Path = TEMPLATES, own_css: str = "", **values: object) -> str:
@@ -24,6 +26,16 @@ def fill(template: str, templates: Path = TEMPLATES, own_css: str = "", **values
     style = styled(own_css)
     found = environment(templates).get_template(template)
     return found.render(style=style, policy=_policy(style), **values)
+
+
+def fill_in_parts(template: str, **values: object) -> Iterator[str]:
+    """Yield such a page in parts, of which none is kept: for one that grows with a class."""
+    style = styled()
+    stream = (
+        environment().get_template(template).stream(style=style, policy=_policy(style), **values)
+    )
+    stream.enable_buffering(PIECES)
+    yield from stream
 
 
 def part(template: str, **values: object) -> str:

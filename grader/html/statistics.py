@@ -1,16 +1,20 @@
-"""What a class's reports say together: pure counts and correlations, no page."""
+"""What a class's reports say together: pure counts and correlations, no page.
+
+Each function goes through a class once and keeps of a hand-in a number or a name at most.
+"""
 
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from array import array
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from grader.classroom import Reason
-from grader.report import CheckReport, MilestoneReport, Outcome
+from grader.classroom import Graded, Reason
+from grader.report import CheckReport, Outcome
 
 FEWEST_FOR_R = 20  # below this a correlation says nothing of a check
 FAIR_R = 0.3  # from here on test makers call a question's correlation with the rest fair
@@ -19,15 +23,6 @@ RAN = (
     Reason.LIMIT,
     Reason.ENDED,
 )  # what a check says of other endings is not the student's
-
-
-@dataclass(frozen=True)
-class Result:
-    """One student's hand-in for one milestone, and how it ended."""
-
-    student: str
-    reason: Reason
-    report: MilestoneReport
 
 
 @dataclass(frozen=True)
@@ -74,72 +69,70 @@ class CheckNumbers:
         return "passing it says little of the rest of the work"
 
 
-def totals(results: Iterable[Result]) -> dict[str, float | None]:
+def totals(graded: Iterable[Graded]) -> dict[str, float | None]:
     """Return each student's points over all milestones, without bonus; None where not known."""
     found: dict[str, float | None] = {}
-    for one in results:
-        before, points = found.get(one.student, 0.0), one.report.points
-        found[one.student] = None if before is None or points is None else before + points
+    for one in graded:
+        student, points = one.hand_in.student, one.report.points
+        before = found.get(student, 0.0)
+        found[student] = None if before is None or points is None else before + points
     return found
 
 
-def bonuses(results: Iterable[Result]) -> dict[str, float]:
-    """Return each student's bonus points over all milestones, as far as they are known."""
-    found: dict[str, float] = defaultdict(float)
-    for one in results:
-        found[one.student] += one.report.bonus or 0.0
-    return found
+class _Tally:
+    """What a class did on one check, as it is counted."""
+
+    def __init__(self, slug: str, check: CheckReport) -> None:
+        self.slug = slug
+        self.check = check
+        self.outcomes: Counter[Outcome] = Counter()
+        self.partly = 0
+        self.passes = array("b")  # of those whose points are known
+        self.rests = array("d")  # their points without this check's
+
+    def add(self, check: CheckReport, total: float | None) -> None:
+        self.outcomes[check.outcome] += 1
+        self.partly += check.outcome is Outcome.FAILED and bool(check.points)
+        if total is not None and check.points is not None:
+            self.passes.append(check.outcome is Outcome.PASSED)
+            self.rests.append(total if check.bonus else total - check.points)
+
+    def numbers(self) -> CheckNumbers:
+        check, n_r = self.check, len(self.passes)
+        r = point_biserial(self.passes, self.rests)
+        return CheckNumbers(
+            slug=self.slug,
+            name=check.name,
+            sentence=check.sentence,
+            points_max=check.points_max,
+            bonus=check.bonus,
+            passed=self.outcomes[Outcome.PASSED],
+            partly=self.partly,
+            failed=self.outcomes[Outcome.FAILED] - self.partly,
+            waits=self.outcomes[Outcome.SKIPPED],
+            broken=self.outcomes[Outcome.BROKEN],
+            r=r,
+            n_r=n_r,
+            interval=None if r is None else interval_of(r, n_r),
+        )
 
 
-def check_numbers(results: Sequence[Result]) -> list[CheckNumbers]:
-    """Return every check's numbers, in the order of the reports."""
-    whole = totals(results)
-    by_check: dict[tuple[str, str], list[tuple[str, CheckReport]]] = defaultdict(list)
-    for one in results:
+def check_numbers(
+    graded: Iterable[Graded], whole: Mapping[str, float | None]
+) -> list[CheckNumbers]:
+    """Return every check's numbers, in the order of the reports; `whole` are the `totals`."""
+    tallies: dict[tuple[str, str], _Tally] = {}
+    for one in graded:
         for check in one.report.checks:
-            found = by_check[one.report.milestone, check.name]
+            key = one.report.milestone, check.name
+            if key not in tallies:
+                tallies[key] = _Tally(one.report.milestone, check)
             if one.reason in RAN or check.outcome is Outcome.BROKEN:
-                found.append((one.student, check))
-    sentences = {(r.report.milestone, c.name): c for r in results for c in r.report.checks}
-    return [
-        _numbers(slug, sentences[slug, name], found, whole)
-        for (slug, name), found in by_check.items()
-    ]
+                tallies[key].add(check, whole[one.hand_in.student])
+    return [tally.numbers() for tally in tallies.values()]
 
 
-def _numbers(
-    slug: str,
-    check: CheckReport,
-    found: Sequence[tuple[str, CheckReport]],
-    whole: Mapping[str, float | None],
-) -> CheckNumbers:
-    passes, rests = [], []
-    for student, one in found:
-        total = whole[student]
-        if total is not None and one.points is not None:
-            passes.append(one.outcome is Outcome.PASSED)
-            rests.append(total if one.bonus else total - one.points)
-    outcomes = [one.outcome for _, one in found]
-    r = point_biserial(passes, rests)
-    partly = sum(one.outcome is Outcome.FAILED and bool(one.points) for _, one in found)
-    return CheckNumbers(
-        slug=slug,
-        name=check.name,
-        sentence=check.sentence,
-        points_max=check.points_max,
-        bonus=check.bonus,
-        passed=outcomes.count(Outcome.PASSED),
-        partly=partly,
-        failed=outcomes.count(Outcome.FAILED) - partly,
-        waits=outcomes.count(Outcome.SKIPPED),
-        broken=outcomes.count(Outcome.BROKEN),
-        r=r,
-        n_r=len(passes),
-        interval=None if r is None else interval_of(r, len(passes)),
-    )
-
-
-def point_biserial(passes: Sequence[bool], rests: Sequence[float]) -> float | None:
+def point_biserial(passes: Sequence[int], rests: Sequence[float]) -> float | None:
     """Return (m1 - m0) / s * sqrt(p q); None where either side does not vary.
 
     m1 and m0 are the mean rest of the points of those who pass and who do not, s is its standard
@@ -174,16 +167,16 @@ class MadeMistake:
     students: tuple[str, ...]
 
 
-def made_mistakes(results: Iterable[Result]) -> list[MadeMistake]:
+def made_mistakes(graded: Iterable[Graded]) -> list[MadeMistake]:
     """Return the mistakes that answers were recognised by, the most frequent first."""
     students: dict[tuple[str, str], dict[str, None]] = defaultdict(dict)
     checks: dict[tuple[str, str], dict[str, None]] = defaultdict(dict)
-    for one in results:
+    for one in graded:
         if one.reason not in RAN:
             continue
         for check in one.report.checks:
             if check.mistake:
-                students[one.report.milestone, check.mistake][one.student] = None
+                students[one.report.milestone, check.mistake][one.hand_in.student] = None
                 checks[one.report.milestone, check.mistake][check.name] = None
     made = [
         MadeMistake(slug, name, tuple(checks[slug, name]), tuple(who))
@@ -203,12 +196,12 @@ class Measured:
     figures: tuple[float, ...]
 
 
-def measured(results: Iterable[Result]) -> list[Measured]:
+def measured(graded: Iterable[Graded]) -> list[Measured]:
     """Return every check that measures a figure, with those of all who have one."""
-    figures: dict[tuple[str, str], list[float]] = defaultdict(list)
+    figures: dict[tuple[str, str], array[float]] = defaultdict(lambda: array("d"))
     about: dict[tuple[str, str], tuple[str, float]] = {}
     order: dict[tuple[str, str], None] = {}
-    for one in results:
+    for one in graded:
         for check in one.report.checks:
             key = one.report.milestone, check.name
             order[key] = None

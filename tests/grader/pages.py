@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import milestones
+from grader import html
 from grader.classroom import Graded, Reason
 from grader.handins import HandIn
-from grader.html import NearCopies, class_page, feedback_page
+from grader.html import NearCopies, feedback_page
 from grader.notebook import Cell, Notebook
 from grader.report import CellError, CheckReport, MilestoneReport, Outcome, Stop
 from milestones.diagnosis import Breakdown, Diagnosis, Part
@@ -148,6 +151,11 @@ def overview(text: str = PLAIN, student: str = "ann") -> str:
     ]
     copies = [NearCopies(M2, (student, "bob"), 0.93, 100)]
     return class_page(hand_ins, split_id=text, copies=copies, stem=lambda name: name[:100])
+
+
+def class_page(hand_ins: Sequence[Graded], **about: Any) -> str:
+    """Return the page of a class, whole."""
+    return "".join(html.class_page(hand_ins, **about))
 
 
 def capacity(text: str = PLAIN, who: str = "config.json") -> str:

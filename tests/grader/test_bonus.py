@@ -39,8 +39,8 @@ from grader.gradebook.rules import MilestoneRules, Rounding, Rules, rules_of
 from grader.gradebook.standings import standings
 from grader.gradebook_cli import gradebook
 from grader.handins import find_hand_ins
-from grader.html import class_page, feedback_page
-from grader.html.statistics import Result, check_numbers
+from grader.html import feedback_page
+from grader.html.statistics import check_numbers, totals
 from grader.judge import judge
 from grader.live.fresh import Fresh
 from grader.live.report import LiveReport
@@ -63,6 +63,7 @@ from milestones.spec import Answer, Answers, Call, Check, Files, Milestone, Verd
 from solutions.lesson import ROOT
 from tests.grader.gradebook import M2, MONDAY, SPLIT, graded, settled
 from tests.grader.pages import check as page_check
+from tests.grader.pages import class_page
 from tests.grader.pages import report as page_report
 from tests.grader.test_rules import attempt, due, entry
 
@@ -468,11 +469,8 @@ def test_the_page_of_a_class_shows_bonus_only_where_there_is_one() -> None:
 
 
 def test_a_bonus_is_no_part_of_the_rest_that_a_check_is_correlated_with() -> None:
-    found = [
-        Result(f"s{i}", Reason.GRADED, handed_in("s", float(5 * (i % 2)), float(i % 2)).report)
-        for i in range(40)
-    ]
-    rung_numbers = check_numbers(found)[1]
+    found = [handed_in(f"s{i}", float(5 * (i % 2)), float(i % 2)) for i in range(40)]
+    rung_numbers = check_numbers(found, totals(found))[1]
     assert rung_numbers.bonus
     assert rung_numbers.r == pytest.approx(1.0), "the rest is the five points of the other check"
 

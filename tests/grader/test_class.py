@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import csv
+import gc
 import json
-import math
 import os
 import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
+from weakref import ref
 
 import numpy as np
 import pandas as pd
@@ -22,8 +23,9 @@ import pytest
 from scipy.stats import spearmanr
 
 import milestones
+from grader import classroom, scratch
 from grader.bait import LEFT_AT, Bait, leave_bait
-from grader.classroom import Course, Graded, Reason, _kept_once, grade_class
+from grader.classroom import AHEAD, Course, Graded, GradedClass, Reason, grade_class
 from grader.cold import COLD
 from grader.errors import BadInputError
 from grader.explain import reader
@@ -37,7 +39,7 @@ from grader.perform import perform
 from grader.places import Places
 from grader.present import as_json
 from grader.receipts import Issuer, signing_key
-from grader.report import CheckReport, Outcome, Report
+from grader.report import MilestoneReport, Outcome, Report
 from grader.results import Results
 from grader.split import Split, open_split
 from milestones.runs import LABELS
@@ -79,11 +81,11 @@ def course_of(split: Split, host: Host, kept: Path, bait: Bait | None = None) ->
 
 def graded(
     folder: Path, course: Course, workers: int = 2, slugs: tuple[str, ...] = (M2,)
-) -> list[Graded]:
+) -> GradedClass:
     return grade_class(find_hand_ins(folder, slugs), course, workers)
 
 
-def written(found: list[Graded], split: Split, out: Path) -> Path:
+def written(found: Sequence[Graded], split: Split, out: Path) -> Path:
     """Write the files of a graded class, and return where."""
     make_ready(out)
     issuer = Issuer(signing_key(out / "signing.key"), split.split_id, "0" * 64, walled=True)
@@ -136,24 +138,56 @@ def test_every_hand_in_ends_in_one_row_with_one_reason(
     assert {row["points_max"] for row in rows(tmp_path / "out")} == {"15"}
 
 
-def test_what_many_students_are_told_is_kept_once(
-    hand_in: WriteNotebook, m2_hidden: Split, tmp_path: Path
+def test_a_graded_class_keeps_no_report_in_memory(
+    hand_in: WriteNotebook, m2_hidden: Split, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    made: list[ref[MilestoneReport]] = []
+    grade_one = classroom._grade_one
+
+    def watched(*args: Any) -> Graded:
+        one = grade_one(*args)
+        made.append(ref(one.report))
+        return one
+
+    monkeypatch.setattr(classroom, "_grade_one", watched)
     folder = hand_in("x = 1", name="ann")
     for name in ("bob", "cy"):
         (folder / name).mkdir()
-        (folder / name / f"{M2}.ipynb").write_text(f"<!-- {name} -->")
+        (folder / name / f"{M2}.ipynb").write_text("<!-- no notebook -->")
     found = graded(folder, course_of(m2_hidden, COLD, tmp_path))
-    told = [one.report for one in found if one.reason is Reason.UNREADABLE]
-    assert len(told) == 2
-    assert all(one is other for one, other in zip(*(r.checks for r in told), strict=True))
+    gc.collect()
+    assert len(made) == 3
+    assert [one() for one in made] == [None] * 3
+    assert [one.reason for one in found] == [Reason.GRADED, Reason.UNREADABLE, Reason.UNREADABLE]
+    assert found.reasons() == {Reason.GRADED: 1, Reason.UNREADABLE: 2}
+    assert [one.hand_in.student for one in found[1:]] == ["bob", "cy"]
+    assert found[-1] == found[2]
+    with pytest.raises(IndexError):
+        found[3]
 
 
-def test_checks_that_are_equal_and_not_written_alike_stay_apart() -> None:
-    alike: dict[CheckReport, CheckReport] = {}
-    zero = CheckReport("a", "A.", Outcome.FAILED, 0.0, 1.0, figure=0.0)
-    for check in (zero, replace(zero, figure=-0.0), replace(zero, figure=math.nan)):
-        assert repr(_kept_once(check, alike)) == repr(check)
+def test_only_a_few_hand_ins_are_under_way_at_a_time(m2_hidden: Split, tmp_path: Path) -> None:
+    done: list[HandIn] = []
+    begun: set[int] = set()
+
+    class Watched(list[HandIn]):
+        def __getitem__(self, number: Any) -> Any:
+            begun.add(number)
+            assert len(begun) <= len(done) + AHEAD * 2, "begun before those before it were done"
+            return super().__getitem__(number)
+
+    hand_ins = Watched(HandIn(f"student {number}", M2) for number in range(50))
+    grade_class(hand_ins, course_of(m2_hidden, COLD, tmp_path), 2, done.append)
+    assert len(done) == 50
+
+
+def test_no_room_for_temporary_files_is_a_sentence(
+    m2_hidden: Split, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scratch, "SCHEMA", "PRAGMA max_page_count = 3;")
+    hand_ins = [HandIn(f"student {number}", M2) for number in range(50)]
+    with pytest.raises(BadInputError, match=r"temporary files cannot be written .*TMPDIR"):
+        grade_class(hand_ins, course_of(m2_hidden, COLD, tmp_path), 2)
 
 
 def test_a_fault_of_ours_is_a_row_without_points(

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 from scipy.stats import pearsonr, pointbiserialr
 
-from grader.classroom import Reason
+from grader.classroom import Graded, Reason
 from grader.html.statistics import (
     CheckNumbers,
-    Result,
     check_numbers,
     interval_of,
     made_mistakes,
@@ -20,7 +19,7 @@ from grader.html.statistics import (
 from grader.present import as_json
 from grader.report import CheckReport, Outcome, Report
 from milestones.spec import Answer
-from tests.grader.pages import M1, M2, check, report
+from tests.grader.pages import M1, M2, check, graded, report
 from tests.grader.test_judge import CALL, MISTAKE, is_seven, judged
 
 PASSED, FAILED, SKIPPED, BROKEN = Outcome
@@ -28,12 +27,12 @@ PASSED, FAILED, SKIPPED, BROKEN = Outcome
 
 def result(
     student: str, *checks: CheckReport, slug: str = M1, reason: Reason = Reason.GRADED
-) -> Result:
-    return Result(student, reason, report(slug, *checks))
+) -> Graded:
+    return graded(student, report(slug, *checks), reason)
 
 
-def numbers(*results: Result) -> dict[tuple[str, str], CheckNumbers]:
-    return {(one.slug, one.name): one for one in check_numbers(results)}
+def numbers(*results: Graded) -> dict[tuple[str, str], CheckNumbers]:
+    return {(one.slug, one.name): one for one in check_numbers(results, totals(results))}
 
 
 def test_the_correlation_is_that_of_scipy() -> None:

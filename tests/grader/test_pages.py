@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 import milestones
 from grader.classroom import Reason
-from grader.html import class_page, feedback_page, palette, report_page
+from grader.html import feedback_page, palette, report_page
 from grader.html.reasons import REASONS
 from grader.html.scale import Scale
 from grader.html.tokens import tokens
@@ -38,6 +38,7 @@ from tests.grader.pages import (
     PLAIN,
     capacity,
     check,
+    class_page,
     feedback,
     graded,
     notebook,
