@@ -27,7 +27,7 @@ _EXTRA = struct.Struct("<HH")  # an extra field's kind and size (APPNOTE.TXT 4.5
 _EXTENDED_TIMESTAMP, _SECONDS = 0x5455, struct.Struct("<Bi")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Member:
     """A file of an archive or a folder: where it lies, how to read it, and why it is not read."""
 

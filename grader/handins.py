@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from grader.archives import Member
 from grader.errors import BadInputError
@@ -17,30 +17,26 @@ MAX_NAME_BYTES = 200  # file systems take 255; a hash, `.html` and `.unfinished`
 PLAIN = " -_.@()+,="
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class HandIn:
     """One student's notebook for one milestone.
 
-    `member` is None where nothing was handed in; `fault` says why what is there is not read.
-    `unnamed` are this student's notebooks of no milestone's name: one that was meant for a
-    milestone may be among them.
+    `content` reads it: None where nothing was handed in, or where `fault` says why what is there is
+    not read. `handed_in_at` is when, as far as the files tell. `unnamed` are this student's
+    notebooks of no milestone's name: one that was meant for a milestone may be among them.
     """
 
     student: str
     slug: str
-    member: Member | None = None
+    content: Callable[[], bytes] | None = None
+    handed_in_at: datetime | None = None
     fault: str | None = None
     unnamed: tuple[str, ...] = ()
 
     @property
     def missing(self) -> bool:
         """Whether nothing was handed in."""
-        return self.member is None and self.fault is None
-
-    @property
-    def handed_in_at(self) -> datetime | None:
-        """When, as far as the files tell."""
-        return None if self.member is None else self.member.handed_in_at
+        return self.content is None and self.fault is None
 
     def read(self) -> bytes:
         """Return the notebook's bytes.
@@ -48,9 +44,9 @@ class HandIn:
         Raises:
             BadInputError: they cannot be read; the message says why and what to do.
         """
-        if self.fault is not None or self.member is None or self.member.read is None:
+        if self.fault is not None or self.content is None:
             raise BadInputError(self.fault or "nothing was handed in")
-        return self.member.read()
+        return self.content()
 
 
 def find_hand_ins(
@@ -65,11 +61,12 @@ def find_hand_ins(
     """
     found = []
     for student in students(submissions, (*slugs, *beyond)):
+        # what could not be looked into may hold any milestone that was not found elsewhere
+        nothing = Member(PurePosixPath(), None, fault=student.fault)
         for slug in (*slugs, *(slug for slug in beyond if slug in student.notebooks)):
-            member = student.notebooks.get(slug)
-            # what could not be looked into may hold any milestone that was not found elsewhere
-            fault = student.fault if member is None else member.fault
-            found.append(HandIn(student.name, slug, member, fault, student.unnamed))
+            member = student.notebooks.get(slug, nothing)
+            about = member.read, member.handed_in_at, member.fault
+            found.append(HandIn(student.name, slug, *about, student.unnamed))
     return found
 
 
