@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -113,8 +113,8 @@ def _row(hand_in: HandIn, then: float | None, now: float | None, what: str) -> t
     return hand_in.student, hand_in.slug, *shown, change, what
 
 
-def gone(graded: Sequence[Graded], before: Before) -> list[str]:
+def gone(hand_ins: Iterable[HandIn], before: Before) -> list[str]:
     """Return the students of the earlier grading who are in this one no more."""
     with (before.folder / "grades.csv").open(encoding="utf-8", newline="") as stream:
         then = {row["student"] for row in csv.DictReader(stream)}
-    return sorted(then - {spreadsheet_safe(one.hand_in.student) for one in graded})
+    return sorted(then - {spreadsheet_safe(one.student) for one in hand_ins})

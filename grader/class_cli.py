@@ -97,7 +97,7 @@ def class_command(
     before = None if compare is None else open_before(compare)
     if workers and scheduler:
         raise click.UsageError("--workers is for this machine, --scheduler for a cluster")
-    with ExitStack() as stack:
+    with _told_what_is_kept(out), ExitStack() as stack:
         # What is needed at the end is imported while the warm process does its own imports.
         recorder = stack.enter_context(ThreadPoolExecutor(1)).submit(_recorder)
         team = stack.enter_context(_team(split, data, scheduler, trust_submissions))
@@ -114,11 +114,12 @@ def class_command(
         course = Course(split, team.perform, results, team.bait, tables)
         told = stack.enter_context(_progress(len(hand_ins)))
         graded = grade_class(hand_ins, course, workers or team.size, told, team.cancelled)
-    if before is not None:  # read before anything is written: it may be the same folder
-        _tell_changes(graded, before, out)
-    write_class(graded, split, issuer, out)
-    book = gradebook or out / "gradebook.sqlite"
-    record(book, graded, split_id=split.split_id, walled=issuer.walled)
+    with _told_what_is_kept(out):
+        if before is not None:  # read before anything is written: it may be the same folder
+            _tell_changes(graded, hand_ins, before, out)
+        write_class(graded, split, issuer, out)
+        book = gradebook or out / "gradebook.sqlite"
+        record(book, graded, split_id=split.split_id, walled=issuer.walled)
     reasons = graded.reasons()
     for reason in Reason:
         click.echo(f"{reasons[reason]:8,} {reason}")
@@ -129,6 +130,17 @@ def class_command(
         )
     click.echo(str(out / "grades.csv"))
     sys.exit(EXIT_BROKEN if reasons[Reason.BROKEN] else EXIT_PASSED)
+
+
+@contextmanager
+def _told_what_is_kept(out: Path) -> Iterator[None]:
+    """Say to whoever interrupts that nothing is lost."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if (out / "results").is_dir():
+            click.echo(f"\n{out}: what was graded is kept; the same command goes on.", err=True)
+        raise
 
 
 def _recorder() -> Callable[..., None]:
@@ -148,12 +160,14 @@ def _recorder() -> Callable[..., None]:
     return record_class
 
 
-def _tell_changes(graded: Sequence[Graded], before: Before, out: Path) -> None:
+def _tell_changes(
+    graded: Sequence[Graded], hand_ins: Sequence[HandIn], before: Before, out: Path
+) -> None:
     rows = changes(graded, before)
     write_whole(out / "changes.csv", table(HEADER, rows, numbers={"change"}))
     students = {row[0] for row in rows}
     click.echo(f"{len(rows):,} hand-ins of {len(students):,} students changed: {out}/changes.csv")
-    if left := gone(graded, before):
+    if left := gone(hand_ins, before):
         click.echo(f"{len(left):,} students are in {before.folder} alone: {', '.join(left[:9])}")
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, as_completed, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import StrEnum
+from queue import SimpleQueue
 from typing import overload
 from weakref import finalize
 
@@ -21,11 +22,11 @@ from grader.notebook import parse_notebook
 from grader.perform import Perform
 from grader.report import MilestoneReport, Outcome
 from grader.results import Results, as_text, from_text
-from grader.scratch import open_scratch, scratch_faults
+from grader.scratch import Scratch
 from grader.split import Split
 from milestones.spec import Milestone, ReadTable
 
-AHEAD = 2  # hand-ins that wait for each worker: one is there when another is done
+AHEAD = 2  # hand-ins begun or waiting for each worker: the next is there when one is done
 
 
 class Reason(StrEnum):
@@ -61,9 +62,9 @@ class Course:
 
 
 class GradedClass(Sequence[Graded]):
-    """What hand-ins came to, in the order they were given.
+    """What hand-ins came to, in the order they were given; to be read when all are kept.
 
-    Reports lie on disk, and each look at one reads it: memory holds no class, however large.
+    Reports lie on disk, and each look at one reads it: memory holds none, however many there are.
     """
 
     def __init__(self, hand_ins: Sequence[HandIn]) -> None:
@@ -73,8 +74,7 @@ class GradedClass(Sequence[Graded]):
             BadInputError: there is no room on disk for that.
         """
         self._hand_ins = hand_ins
-        self._lock = threading.Lock()
-        self._kept = open_scratch(
+        self._kept = Scratch(
             "CREATE TABLE graded (number INTEGER PRIMARY KEY, reason TEXT, report TEXT)"
         )
         finalize(self, self._kept.close)
@@ -86,14 +86,14 @@ class GradedClass(Sequence[Graded]):
             BadInputError: there is no room on disk for it.
         """
         row = number, str(graded.reason), as_text(graded.report)
-        with self._lock, scratch_faults():
-            self._kept.execute("INSERT INTO graded VALUES (?, ?, ?)", row)
+        with self._kept.using() as database:
+            database.execute("INSERT INTO graded VALUES (?, ?, ?)", row)
 
     def reasons(self) -> Counter[Reason]:
         """Return how many hand-ins ended for each reason."""
         query = "SELECT reason, count(*) FROM graded GROUP BY reason"
-        with self._lock, scratch_faults():
-            return Counter({Reason(reason): n for reason, n in self._kept.execute(query)})
+        with self._kept.using() as database:
+            return Counter({Reason(reason): n for reason, n in database.execute(query)})
 
     def __len__(self) -> int:
         """Return how many there are."""
@@ -111,8 +111,8 @@ class GradedClass(Sequence[Graded]):
             return [self[one] for one in range(*number.indices(len(self)))]
         at = range(len(self))[number]
         query = "SELECT report, reason FROM graded WHERE number = ?"
-        with self._lock, scratch_faults():
-            report, reason = self._kept.execute(query, (at,)).fetchone()
+        with self._kept.using() as database:
+            report, reason = database.execute(query, (at,)).fetchone()
         return Graded(self._hand_ins[at], from_text(report), Reason(reason))
 
 
@@ -132,22 +132,20 @@ def grade_class(
     """
     ending = cancelled or threading.Event()
     graded = GradedClass(hand_ins)
+    done: SimpleQueue[Future[HandIn]] = SimpleQueue()
+    ahead = min(AHEAD * workers, len(hand_ins))
 
     def grade(number: int) -> HandIn:
         graded.keep(number, _grade_one(hand_ins[number], course, ending))
         return hand_ins[number]
 
     with ThreadPoolExecutor(max_workers=workers) as pool:
-        under_way: set[Future[HandIn]] = set()
         try:
-            for number in range(len(hand_ins)):
-                if len(under_way) == AHEAD * workers:
-                    done, under_way = wait(under_way, return_when=FIRST_COMPLETED)
-                    for future in done:
-                        told(future.result())
-                under_way.add(pool.submit(grade, number))
-            for future in as_completed(under_way):
-                told(future.result())
+            for number in range(len(hand_ins) + ahead):
+                if number >= ahead:
+                    told(done.get().result())
+                if number < len(hand_ins):
+                    pool.submit(grade, number).add_done_callback(done.put)
         except BaseException:
             ending.set()
             pool.shutdown(cancel_futures=True)

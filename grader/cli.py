@@ -119,7 +119,7 @@ def main() -> None:
         error.show()
         sys.exit(EXIT_BAD_INPUT)
     except (click.Abort, KeyboardInterrupt):
-        click.echo("\ngrader: interrupted; nothing was graded and no report written", err=True)
+        click.echo("\ngrader: interrupted; no report was written", err=True)
         sys.exit(EXIT_INTERRUPTED)
     except BadInputError as error:
         click.echo(f"grader: {error}", err=True)

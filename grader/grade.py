@@ -85,9 +85,10 @@ def grade_notebook(
         )
         taken = [] if bait is None else bait.taken_by(answers)
     except HostError as error:
-        return _report(milestone, notebook, all_broken(milestone, f"{OUR_FAULT}: {error}."))
+        why = f"{OUR_FAULT}: {printable(str(error))}."
+        return _report(milestone, notebook, all_broken(milestone, why))
     except Exception as error:  # anything else that escapes is ours: the notebook runs elsewhere
-        why = f"{OUR_FAULT} ({type(error).__name__}: {error})."
+        why = f"{OUR_FAULT} ({type(error).__name__}: {printable(str(error))})."
         return _report(milestone, notebook, all_broken(milestone, why))
     report = _report(milestone, notebook, checks, _told(first, later), public=split.public)
     stop = next((t.stop for t in (first, *later) if t.stop), None)

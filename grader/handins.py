@@ -6,9 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
-from grader.archives import Member
 from grader.errors import BadInputError
 from grader.layouts import students
 
@@ -61,12 +60,16 @@ def find_hand_ins(
     """
     found = []
     for student in students(submissions, (*slugs, *beyond)):
-        # what could not be looked into may hold any milestone that was not found elsewhere
-        nothing = Member(PurePosixPath(), None, fault=student.fault)
         for slug in (*slugs, *(slug for slug in beyond if slug in student.notebooks)):
-            member = student.notebooks.get(slug, nothing)
-            about = member.read, member.handed_in_at, member.fault
-            found.append(HandIn(student.name, slug, *about, student.unnamed))
+            member = student.notebooks.get(slug)
+            if member is None:  # what could not be looked into may hold any milestone
+                one = HandIn(student.name, slug, fault=student.fault, unnamed=student.unnamed)
+            else:
+                one = HandIn(
+                    student.name, slug, content=member.read, handed_in_at=member.handed_in_at,
+                    fault=member.fault, unnamed=student.unnamed,
+                )  # fmt: skip
+            found.append(one)
     return found
 
 

@@ -253,7 +253,7 @@ def _opened(entry: Path, where: PurePosixPath) -> list[Member]:
 
 
 def _read(path: str, name: str) -> bytes:
-    return read_file(Path(path), name)  # a class is a list of texts, each a fifth of a path
+    return read_file(Path(path), name)  # the text of a path takes a fifth of its memory
 
 
 # ---------------------------------------------------------------- which milestone it is for

@@ -90,11 +90,13 @@ def write_class(graded: Sequence[Graded], split: Split, issuer: Issuer, out: Pat
 
 
 def _notes(graded: Iterable[Graded]) -> list[tuple[str, str, str]]:
-    told, lost = [], dict[str, tuple[str, ...]]()
+    told, lost = [], {}
     for one in graded:
+        student = one.hand_in.student
         if one.report.note:
-            told.append((one.hand_in.student, one.hand_in.slug, one.report.note))
-        lost |= unnamed([one.hand_in])
+            told.append((student, one.hand_in.slug, one.report.note))
+        if one.hand_in.unnamed:
+            lost[student] = one.hand_in.unnamed
     return told + [(student, "", misnamed(files)) for student, files in lost.items()]
 
 

@@ -1,44 +1,66 @@
-"""A database for what one command need not keep in memory: on disk, without a name, gone with it.
+"""A database for what one command need not keep in memory: without a name, and gone with it.
 
-SQLite makes such a file for an empty name, in SQLITE_TMPDIR, TMPDIR or /var/tmp, and removes it as
-it opens it (https://sqlite.org/inmemorydb.html, "Temporary Databases"): nothing is left, however
-the process ends.
+SQLite makes a file for an empty name, in SQLITE_TMPDIR or TMPDIR where set, else in /var/tmp, and
+removes its name as it opens it (https://sqlite.org/tempfiles.html, "Temporary File Storage
+Locations"): nothing is left, however the process ends. Up to 2 MB of it stay in memory.
 """
 
 from __future__ import annotations
 
 import sqlite3
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from grader.errors import BadInputError
 
-SCHEMA = "PRAGMA journal_mode = OFF;"  # nothing is taken back, and nobody opens it after a crash
+SETTINGS = "PRAGMA journal_mode = OFF;"  # nothing is taken back, and nobody opens it after a crash
+OF_THE_DISK = (
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_READONLY,
+)
 
 
-def open_scratch(tables: str) -> sqlite3.Connection:
-    """Return a database with these tables; threads may share it, one at a time.
+class Scratch:
+    """Some tables in such a database, which threads may share."""
 
-    Raises:
-        BadInputError: it cannot be made.
-    """
-    with scratch_faults():
-        database = sqlite3.connect("", isolation_level=None, check_same_thread=False)
-        database.executescript(SCHEMA + tables)
-    return database
+    def __init__(self, tables: str) -> None:
+        """Make the tables.
 
+        Raises:
+            BadInputError: the disk does not take them.
+        """
+        self._lock = threading.Lock()
+        self._fault = ""
+        self._database = sqlite3.connect("", isolation_level=None, check_same_thread=False)
+        with self.using() as database:
+            database.executescript(SETTINGS + tables)
 
-@contextmanager
-def scratch_faults() -> Iterator[None]:
-    """Tell in a sentence what such a database did not take.
+    @contextmanager
+    def using(self) -> Iterator[sqlite3.Connection]:
+        """Give the database to one thread at a time.
 
-    Raises:
-        BadInputError: a statement failed.
-    """
-    try:
-        yield
-    except sqlite3.Error as error:
-        raise BadInputError(
-            f"temporary files cannot be written ({error}); nothing that was graded is lost: make "
-            "room, or name a folder that has some as TMPDIR, and start the same command again"
-        ) from None
+        Raises:
+            BadInputError: the disk did not take what was written, now or at any time before: what
+                came half way is nothing to read.
+        """
+        with self._lock:
+            if self._fault:
+                raise BadInputError(self._fault)
+            try:
+                yield self._database
+            except sqlite3.Error as error:
+                if getattr(error, "sqlite_errorcode", 0) & 0xFF not in OF_THE_DISK:
+                    raise  # a fault of ours
+                self._fault = (
+                    f"temporary files cannot be written ({error}); nothing that was graded is "
+                    "lost: make room where SQLite puts them (SQLITE_TMPDIR or TMPDIR where set, "
+                    "else /var/tmp) and start the same command again"
+                )
+                raise BadInputError(self._fault) from None
+
+    def close(self) -> None:
+        """Give the disk back; nothing can be read any more."""
+        self._database.close()

@@ -4,8 +4,9 @@ Of each notebook the tokens of its code are compared, without what every student
 blank notebook and the code of the handout), without comments and layout, and with every name but
 Python's own taken for the same one, so that renaming hides nothing. Runs of tokens are hashed to a
 MinHash, and only notebooks that fall together in a locality-sensitive hash are compared, so the
-work grows with the hand-ins and not with their pairs. What is kept of each lies on disk: MinHashLSH
-of the same library takes 10 KB of memory for one.
+work grows with the hand-ins and not with their pairs. Of those alike beyond number, later ones are
+looked for among the first. What is kept of each lies on disk: MinHashLSH of the same library takes
+10 KB of memory for one.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import keyword
 import re
 from array import array
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -32,9 +33,11 @@ import milestones
 from grader.errors import BadInputError
 from grader.html.tokens import words
 from grader.notebook import Notebook, read_notebook
-from grader.scratch import open_scratch, scratch_faults
+from grader.scratch import Scratch
 
 if TYPE_CHECKING:
+    from sqlite3 import Connection
+
     from datasketch import MinHash
 
 RUN = 8  # tokens: shorter runs are Python's idioms, longer ones break at every small change
@@ -45,7 +48,8 @@ BANDS, ROWS = 21, 6
 PERMUTATIONS = BANDS * ROWS
 FACTORS = np.array([pow(0x9E3779B97F4A7C15, k, 2**64) for k in range(RUN)], dtype=np.uint64)
 MAX_SOURCE = 200_000  # characters of a notebook that are compared
-MAX_COMPARED = 50  # candidates looked at for one notebook: keeps the work linear in any class
+MAX_COMPARED = 50  # candidates that are compared with one notebook, and
+MAX_SHARING = 50  # the first notebooks of those that share a band: so the work stays linear
 FENCE = re.compile(r"^```\w*\n(.*?)^```", re.DOTALL | re.MULTILINE)
 OWN_NAMES = frozenset(dir(builtins)) | frozenset(keyword.kwlist)
 Runs = NDArray[np.uint64]
@@ -94,7 +98,7 @@ class _Groups:
     """
 
     def __init__(self) -> None:
-        self._kept = open_scratch(self.TABLES)
+        self._kept = Scratch(self.TABLES)
         self._parents = array("q")  # of each work; a root is its own
         self._tied = array("q")  # works, and how like another of their group they are
         self._similarities = array("d")
@@ -103,44 +107,38 @@ class _Groups:
         self._kept.close()
 
     def add(self, student: str, slug: str, runs: Runs) -> None:
-        with scratch_faults():
-            number = self._number(slug, runs)
-            self._kept.execute("INSERT INTO authors VALUES (?, ?)", (number, student))
+        with self._kept.using() as database:
+            number = self._number(database, slug, runs)
+            database.execute("INSERT INTO authors VALUES (?, ?)", (number, student))
 
-    def _number(self, slug: str, runs: Runs) -> int:
+    def _number(self, database: Connection, slug: str, runs: Runs) -> int:
         """Return the number of a work, tied to those that are like it when it is a new one."""
         key = slug, hashlib.sha256(runs.tobytes()).digest()
         known = "SELECT number FROM works WHERE slug = ? AND sha256 = ?"
-        if (row := self._kept.execute(known, key).fetchone()) is not None:
+        if (row := database.execute(known, key).fetchone()) is not None:
             (number,) = row
             return int(number)
         number = len(self._parents)
         self._parents.append(number)
         new = "INSERT INTO works VALUES (?, ?, ?, ?, NULL)"
-        self._kept.execute(new, (number, *key, runs.tobytes()))
-        hashes = _bands(slug, runs)
+        database.execute(new, (number, *key, runs.tobytes()))
+        bands = _bands(slug, runs)
         compared = 0
-        marks = ", ".join("?" * len(hashes))
-        alike = f"SELECT DISTINCT number FROM bands WHERE hash IN ({marks}) ORDER BY number"
-        for (other,) in self._kept.execute(alike, hashes):
+        for other in _sharing(database, bands):
             if self._root(other) == self._root(number):
                 continue  # another one has tied them already
             compared += 1
-            similarity = _jaccard(runs, self._runs(other))
+            similarity = _jaccard(runs, _runs_of(database, other))
             if similarity >= ALIKE:
                 self._parents[self._root(number)] = self._root(other)
                 self._tied.append(number)
                 self._similarities.append(similarity)
             if compared == MAX_COMPARED:
                 break
-        rows = ((one, number) for one in hashes)
-        self._kept.executemany("INSERT OR IGNORE INTO bands VALUES (?, ?)", rows)
+        room = "(SELECT count(*) FROM bands WHERE hash = ?1) < ?3"
+        rows = [(band, number, MAX_SHARING) for band in bands]
+        database.executemany(f"INSERT OR IGNORE INTO bands SELECT ?1, ?2 WHERE {room}", rows)
         return number
-
-    def _runs(self, number: int) -> Runs:
-        query = "SELECT runs FROM works WHERE number = ?"
-        (runs,) = self._kept.execute(query, (number,)).fetchone()
-        return np.frombuffer(runs, dtype=np.uint64)
 
     def _root(self, number: int) -> int:
         while self._parents[number] != number:
@@ -158,14 +156,26 @@ class _Groups:
             SELECT root, slug, student, length(runs) FROM works JOIN authors USING (number)
             ORDER BY root, student
         """
-        with scratch_faults():
-            self._kept.executemany("UPDATE works SET root = ? WHERE number = ?", roots)
-            for (root, slug), rows in groupby(self._kept.execute(members), itemgetter(0, 1)):
+        with self._kept.using() as database:
+            database.executemany("UPDATE works SET root = ? WHERE number = ?", roots)
+            for (root, slug), rows in groupby(database.execute(members), itemgetter(0, 1)):
                 group = [(student, n_bytes // RUN_BYTES) for _, _, student, n_bytes in rows]
                 students = tuple(dict.fromkeys(student for student, _ in group))
                 if len(students) > 1:
                     n_runs = min(n_runs for _, n_runs in group)
                     yield NearCopies(slug, students, least[root], n_runs)
+
+
+def _sharing(database: Connection, bands: Sequence[int]) -> list[int]:
+    """Return the works that share a band with one of these, in the order they were added."""
+    marks = ", ".join("?" * len(bands))
+    query = f"SELECT DISTINCT number FROM bands WHERE hash IN ({marks}) ORDER BY number"
+    return [number for (number,) in database.execute(query, bands)]
+
+
+def _runs_of(database: Connection, number: int) -> Runs:
+    (runs,) = database.execute("SELECT runs FROM works WHERE number = ?", (number,)).fetchone()
+    return np.frombuffer(runs, dtype=np.uint64)
 
 
 def _bands(slug: str, runs: Runs) -> list[int]:

@@ -111,7 +111,7 @@ class MistakeLine:
 
 
 @dataclass(frozen=True)
-class About:
+class MilestoneFacts:
     """What is the same for every hand-in of a milestone."""
 
     slug: str
@@ -131,11 +131,11 @@ class About:
 
 
 @dataclass(frozen=True, slots=True)
-class HandedIn:
+class Kept:
     """What the page keeps of one hand-in."""
 
     student: str
-    about: About
+    about: MilestoneFacts
     reason: Reason
     points: float | None
     bonus: float | None
@@ -148,7 +148,7 @@ class HandedIn:
 
 
 def class_page(
-    graded: Iterable[Graded],
+    graded: Sequence[Graded],
     *,
     split_id: str,
     public: bool = False,
@@ -163,11 +163,11 @@ def class_page(
     the split by milestone: their hints stand beside their names. `stem`, where given, is the name
     of a student's file: names then lead to `feedback/<stem>.html` beside this page.
     """
-    abouts, every = _handed_in(graded)
-    by_student: dict[str, dict[str, HandedIn]] = defaultdict(dict)
+    abouts, every = _kept(graded)
+    by_student: dict[str, dict[str, Kept]] = defaultdict(dict)
     for one in every:
         by_student[one.student][one.about.slug] = one
-    whole = totals(graded)
+    whole = totals((one.student, one.points) for one in every)
     points_max = sum(about.points_max for about in abouts)
     known = [points for points in whole.values() if points is not None]
     hints = {
@@ -219,19 +219,21 @@ def class_page(
     )
 
 
-def _handed_in(graded: Iterable[Graded]) -> tuple[list[About], list[HandedIn]]:
+def _kept(graded: Iterable[Graded]) -> tuple[list[MilestoneFacts], list[Kept]]:
     """Return the milestones, and of every hand-in what the page keeps."""
-    abouts: dict[str, About] = {}
+    abouts: dict[str, MilestoneFacts] = {}
     every = []
     for one in graded:
         report = one.report
         about = abouts.get(report.milestone)
         if about is None:
-            about = About(report.milestone, report.title, report.points_max, report.bonus_max)
+            about = MilestoneFacts(
+                report.milestone, report.title, report.points_max, report.bonus_max
+            )
             abouts[report.milestone] = about
         said = _said(one) if one.reason in NEEDS_A_LOOK else ""
         every.append(
-            HandedIn(one.hand_in.student, about, one.reason, report.points, report.bonus, said)
+            Kept(one.hand_in.student, about, one.reason, report.points, report.bonus, said)
         )
     return list(abouts.values()), every
 
@@ -264,7 +266,7 @@ def _histogram(points: Sequence[float], points_max: float) -> tuple[Markup, list
     return columns(counts, label), table
 
 
-def _milestone(about: About, here: Sequence[HandedIn]) -> MilestoneNumbers:
+def _milestone(about: MilestoneFacts, here: Sequence[Kept]) -> MilestoneNumbers:
     came = [one for one in here if one.reason is not Reason.MISSING]
     points = [known for one in came if (known := one.main) is not None]
     beside = about.points_max > 0  # else all of it is bonus
@@ -348,8 +350,8 @@ def _quartiles(one: Measured) -> dict[str, str]:
 
 
 def _rows(
-    by_student: Mapping[str, Mapping[str, HandedIn]],
-    abouts: Sequence[About],
+    by_student: Mapping[str, Mapping[str, Kept]],
+    abouts: Sequence[MilestoneFacts],
     whole: Mapping[str, float | None],
     stem: Callable[[str], str] | None,
 ) -> Iterator[Row]:
@@ -368,7 +370,7 @@ def _address(stem: str) -> str:
     return f"feedback/{quote(stem, safe='', errors='replace')}.html"
 
 
-def _cell(one: HandedIn | None) -> Cell:
+def _cell(one: Kept | None) -> Cell:
     if one is None:
         return Cell("", "none", None)
     ending, about, points = REASONS.get(one.reason), one.about, one.main

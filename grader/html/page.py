@@ -23,17 +23,16 @@ def fill(template: str, templates: Path = TEMPLATES, own_css: str = "", **values
 
     A template of another folder can extend those here; `own_css` follows the shared style.
     """
+    return "".join(fill_in_parts(template, templates, own_css, **values))
+
+
+def fill_in_parts(
+    template: str, templates: Path = TEMPLATES, own_css: str = "", **values: object
+) -> Iterator[str]:
+    """Yield such a page in parts, of which none is kept: for one that grows with a class."""
     style = styled(own_css)
     found = environment(templates).get_template(template)
-    return found.render(style=style, policy=_policy(style), **values)
-
-
-def fill_in_parts(template: str, **values: object) -> Iterator[str]:
-    """Yield such a page in parts, of which none is kept: for one that grows with a class."""
-    style = styled()
-    stream = (
-        environment().get_template(template).stream(style=style, policy=_policy(style), **values)
-    )
+    stream = found.stream(style=style, policy=_policy(style), **values)
     stream.enable_buffering(PIECES)
     yield from stream
 

@@ -69,11 +69,10 @@ class CheckNumbers:
         return "passing it says little of the rest of the work"
 
 
-def totals(graded: Iterable[Graded]) -> dict[str, float | None]:
-    """Return each student's points over all milestones, without bonus; None where not known."""
+def totals(earned: Iterable[tuple[str, float | None]]) -> dict[str, float | None]:
+    """Return each student's points together; None where a part of them is not known."""
     found: dict[str, float | None] = {}
-    for one in graded:
-        student, points = one.hand_in.student, one.report.points
+    for student, points in earned:
         before = found.get(student, 0.0)
         found[student] = None if before is None or points is None else before + points
     return found
@@ -120,7 +119,10 @@ class _Tally:
 def check_numbers(
     graded: Iterable[Graded], whole: Mapping[str, float | None]
 ) -> list[CheckNumbers]:
-    """Return every check's numbers, in the order of the reports; `whole` are the `totals`."""
+    """Return every check's numbers, in the order of the reports.
+
+    `whole` are each student's points over all milestones, without bonus; None where not known.
+    """
     tallies: dict[tuple[str, str], _Tally] = {}
     for one in graded:
         for check in one.report.checks:

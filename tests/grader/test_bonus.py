@@ -40,7 +40,7 @@ from grader.gradebook.standings import standings
 from grader.gradebook_cli import gradebook
 from grader.handins import find_hand_ins
 from grader.html import feedback_page
-from grader.html.statistics import check_numbers, totals
+from grader.html.statistics import check_numbers
 from grader.judge import judge
 from grader.live.fresh import Fresh
 from grader.live.report import LiveReport
@@ -65,6 +65,7 @@ from tests.grader.gradebook import M2, MONDAY, SPLIT, graded, settled
 from tests.grader.pages import check as page_check
 from tests.grader.pages import class_page
 from tests.grader.pages import report as page_report
+from tests.grader.test_class_numbers import whole
 from tests.grader.test_rules import attempt, due, entry
 
 PASSED, FAILED, BROKEN = Outcome.PASSED, Outcome.FAILED, Outcome.BROKEN
@@ -470,7 +471,7 @@ def test_the_page_of_a_class_shows_bonus_only_where_there_is_one() -> None:
 
 def test_a_bonus_is_no_part_of_the_rest_that_a_check_is_correlated_with() -> None:
     found = [handed_in(f"s{i}", float(5 * (i % 2)), float(i % 2)) for i in range(40)]
-    rung_numbers = check_numbers(found, totals(found))[1]
+    rung_numbers = check_numbers(found, whole(*found))[1]
     assert rung_numbers.bonus
     assert rung_numbers.r == pytest.approx(1.0), "the rest is the five points of the other check"
 

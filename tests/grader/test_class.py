@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,7 @@ from grader.host import Body, Host, HostError, Start
 from grader.layouts import readable
 from grader.limits import Limits
 from grader.outputs import make_ready, spreadsheet_safe, write_class
-from grader.perform import perform
+from grader.perform import Job, Transcript, perform
 from grader.places import Places
 from grader.present import as_json
 from grader.receipts import Issuer, signing_key
@@ -47,6 +48,7 @@ from milestones.spec import Answer, Answers
 from solutions.lesson import ROOT
 from solutions.render import solved_path
 from tests.conftest import WriteNotebook
+from tests.grader.test_scratch import open_files
 
 M2 = "m2_kv_bytes"
 PUBLIC = ROOT / "data" / "public_split"
@@ -181,13 +183,25 @@ def test_only_a_few_hand_ins_are_under_way_at_a_time(m2_hidden: Split, tmp_path:
     assert len(done) == 50
 
 
+@pytest.mark.parametrize("workers", [1, 4])
 def test_no_room_for_temporary_files_is_a_sentence(
-    m2_hidden: Split, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    workers: int, m2_hidden: Split, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scratch, "SCHEMA", "PRAGMA max_page_count = 3;")
+    monkeypatch.setattr(scratch, "SETTINGS", "PRAGMA journal_mode = OFF; PRAGMA max_page_count=3;")
     hand_ins = [HandIn(f"student {number}", M2) for number in range(50)]
-    with pytest.raises(BadInputError, match=r"temporary files cannot be written .*TMPDIR"):
-        grade_class(hand_ins, course_of(m2_hidden, COLD, tmp_path), 2)
+    with pytest.raises(BadInputError, match=r"\(database or disk is full\).*TMPDIR"):
+        grade_class(hand_ins, course_of(m2_hidden, COLD, tmp_path), workers)
+
+
+def test_what_a_class_kept_on_disk_goes_with_it(m2_hidden: Split, tmp_path: Path) -> None:
+    hand_ins = [HandIn(f"student {number}", M2) for number in range(3_000)]
+    before = open_files()
+    found = grade_class(hand_ins, course_of(m2_hidden, COLD, tmp_path), 1)
+    assert len(found) == 3_000
+    assert len(open_files() - before) == 1
+    del found
+    gc.collect()
+    assert open_files() <= before
 
 
 def test_a_fault_of_ours_is_a_row_without_points(
@@ -201,6 +215,20 @@ def test_a_fault_of_ours_is_a_row_without_points(
     written(found, split, tmp_path / "out")
     (row,) = rows(tmp_path / "out")
     assert (row["points"], row["reason"]) == ("", "broken")
+
+
+@pytest.mark.parametrize("fault", [HostError, RuntimeError])
+def test_a_fault_of_ours_can_be_written_whatever_it_says(
+    fault: type[Exception], hand_in: WriteNotebook, m2_hidden: Split, tmp_path: Path
+) -> None:
+    def fails(_job: Job) -> list[Transcript]:
+        raise fault("a name that is no text: \udcff\n\x1b[2J")
+
+    course = replace(course_of(m2_hidden, COLD, tmp_path), perform={M2: fails})
+    found = graded(hand_in(RIGHT), course)
+    written(found, m2_hidden, tmp_path / "out")
+    assert [row["reason"] for row in rows(tmp_path / "out")] == ["broken"]
+    assert "no text: ??" in found[0].report.checks[0].hint
 
 
 class _Failing:
@@ -458,7 +486,9 @@ def test_an_interrupted_class_leaves_no_process_and_no_grades(
     assert family
     process.terminate()
     assert process.wait(timeout=60) == 130
-    assert "interrupted" in process.stderr.read()
+    said = process.stderr.read()
+    assert "interrupted" in said
+    assert "what was graded is kept; the same command goes on" in said
     process.stderr.close()
     psutil.wait_procs(family, timeout=30)
     assert not [p for p in family if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]

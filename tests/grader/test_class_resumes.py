@@ -329,6 +329,7 @@ def test_the_same_notebook_handed_in_by_many_is_graded_once(tmp_path: Path) -> N
     for thread in many:
         thread.join()
     assert len(asked) == 1
+    assert not kept._under_way, "one lock a notebook would stay to the end"
 
 
 def test_what_is_no_file_is_written_to_and_never_replaced(tmp_path: Path) -> None:

@@ -5,10 +5,14 @@ from __future__ import annotations
 import builtins
 import random
 import re
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
+from sqlite3 import Connection
 
 import pytest
 
+from grader import scratch
+from grader.errors import BadInputError
 from grader.html import copies, near_copies
 from grader.html.copies import own_runs
 from grader.html.tokens import tokens, words
@@ -16,6 +20,7 @@ from grader.notebook import Notebook, read_notebook
 from solutions.lesson import ROOT
 from solutions.render import solved_path
 from tests.grader.pages import M2, M4, M7, notebook
+from tests.grader.test_scratch import open_files
 
 SOLVED = read_notebook(solved_path(M4))
 OWN = [cell.source for cell in SOLVED.cells if "def " in cell.source]
@@ -104,6 +109,79 @@ def test_milestones_are_compared_apart() -> None:
     assert near_copies([("ann", M2, book), ("bob", M4, book)]) == []
 
 
+def grown(seed: int, of_own: int, of: int = 60) -> Notebook:
+    """Return the work of seed 3 with lines of one's own in place of some."""
+    shared = written(3, of).splitlines()[: 1 + of - of_own]
+    return notebook("\n".join([*shared, *written(seed, of_own).splitlines()[1:]]))
+
+
+def test_groups_of_two_milestones_say_each_what_theirs_are() -> None:
+    found = near_copies(
+        [
+            ("ann", M2, grown(1, 2)), ("ann", M4, grown(1, 2)), ("cid", M4, grown(5, 6)),
+            ("bob", M2, grown(2, 2)), ("dan", M4, grown(6, 6)),
+        ]
+    )  # fmt: skip
+    assert [(one.slug, one.students) for one in found] == [
+        (M4, ("ann", "cid", "dan")),
+        (M2, ("ann", "bob")),
+    ]
+    assert found[0].similarity < found[1].similarity
+
+
+def test_a_work_is_compared_with_those_of_its_milestone_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(copies, "_jaccard", lambda *_runs: pytest.fail("another milestone's"))
+    assert near_copies([("ann", M2, grown(1, 2)), ("bob", M4, grown(2, 2))]) == []
+
+
+def test_a_band_is_another_one_where_its_rows_are_the_same() -> None:
+    bands = copies._bands(M4, copies.NONE)  # of nothing every row is the same
+    assert len(set(bands)) == copies.BANDS
+    assert not set(bands) & set(copies._bands(M2, copies.NONE))
+
+
+def test_groups_with_names_between_one_anothers_stay_whole() -> None:
+    one, other = written(11), written(12)
+    books = {"a": one, "b": other, "c": one, "d": other, "e": one}
+    found = groups(**{name: notebook(code) for name, code in books.items()})
+    assert found == [("a", "c", "e"), ("b", "d")]
+
+
+def test_the_shortest_of_a_group_and_its_loosest_tie_are_told() -> None:
+    short, long = notebook(written(3, 60)), notebook(written(3, 66))
+    n_short, n_long = (len(own_runs(M4, book)) for book in (short, long))
+    twin = notebook(written(3, 66) + "\n    a = 1")
+    (found,) = near_copies([("ann", M4, short), ("bob", M4, twin), ("cid", M4, long)])
+    assert found.n_runs == n_short < n_long
+    first, last = (
+        copies._jaccard(own_runs(M4, short), own_runs(M4, other)) for other in (twin, long)
+    )
+    assert found.similarity == pytest.approx(first)
+    assert first < last
+
+
+def test_a_student_who_hands_in_one_work_twice_is_named_once_and_alone_no_group() -> None:
+    book = notebook(written(3))
+    assert near_copies([("ann", M4, book), ("ann", M4, book)]) == []
+    (found,) = near_copies([("ann", M4, book), ("bob", M4, book), ("ann", M4, book)])
+    assert found.students == ("ann", "bob")
+
+
+def test_a_full_disk_is_told_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = "PRAGMA journal_mode = OFF; PRAGMA max_page_count = 12;"
+    monkeypatch.setattr(scratch, "SETTINGS", settings)
+    with pytest.raises(BadInputError, match="make room"):
+        near_copies([(f"s{i}", M4, notebook(written(i))) for i in range(50)])
+
+
+def test_what_was_kept_on_disk_is_given_back() -> None:
+    before = open_files()
+    near_copies([(f"s{i}", M4, notebook(written(i))) for i in range(300)])
+    assert open_files() <= before
+
+
 def test_a_broken_cell_or_a_magic_hides_nothing() -> None:
     odd = notebook("%%time\n!ls\n" + OWN[0], *OWN[1:], "def broken(:\n  'no end\n((((")
     assert groups(ann=notebook(*OWN), bob=odd) == [("ann", "bob")]
@@ -120,24 +198,49 @@ def test_a_group_says_how_alike_its_members_are_at_least() -> None:
     assert same.similarity == 1.0
 
 
-def test_the_work_grows_with_the_class_and_not_with_its_pairs(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    compared = []
-    jaccard = copies._jaccard
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """Count the works that are compared, and those that are looked at for it."""
+    seen: Counter[str] = Counter()
+    jaccard, sharing = copies._jaccard, copies._sharing
 
-    def counted(one: copies.Runs, other: copies.Runs) -> float:
-        compared.append(1)
+    def compared(one: copies.Runs, other: copies.Runs) -> float:
+        seen["compared"] += 1
         return jaccard(one, other)
 
-    monkeypatch.setattr(copies, "_jaccard", counted)
+    def looked_at(database: Connection, bands: Sequence[int]) -> list[int]:
+        found = sharing(database, bands)
+        seen["looked at"] += len(found)
+        return found
+
+    monkeypatch.setattr(copies, "_jaccard", compared)
+    monkeypatch.setattr(copies, "_sharing", looked_at)
+    return seen
+
+
+def test_the_work_grows_with_the_class_and_not_with_its_pairs(
+    counted: Counter[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(copies, "MAX_SHARING", 5)
     n = 300
     one = written(7, 80)
     near = [(f"near{i}", M4, notebook(f"{one}\n    z = {i} + {i}.5")) for i in range(n)]
     far = [(f"far{i}", M4, notebook(written(i))) for i in range(n)]
     (found,) = near_copies(near + far)
     assert len(found.students) == n
-    assert len(compared) < 3 * n, "pairs would be 45,000"
+    assert counted["compared"] < 3 * n, "pairs would be 45,000"
+    assert counted["looked at"] < 30 * n, "pairs would be 45,000"
+
+
+def test_a_work_is_compared_with_so_many_and_no_more(
+    counted: Counter[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(copies, "MAX_COMPARED", 3)
+    monkeypatch.setattr(copies, "ALIKE", 1.1)  # none is: every candidate is compared
+    n = 40
+    near_copies([(f"s{i}", M4, grown(100 + i, 2)) for i in range(n)])
+    assert counted["looked at"] > 10 * n
+    assert counted["compared"] <= 3 * n
 
 
 def test_words_are_names_numbers_signs_and_one_sign_for_any_text() -> None:

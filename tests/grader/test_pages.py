@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import base64
+import gc
 import hashlib
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
+from weakref import ref
 from xml.etree.ElementTree import Element
 
 import html5lib
@@ -19,7 +22,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import milestones
-from grader.classroom import Reason
+from grader import html
+from grader.classroom import Graded, Reason
 from grader.html import feedback_page, palette, report_page
 from grader.html.reasons import REASONS
 from grader.html.scale import Scale
@@ -27,7 +31,7 @@ from grader.html.tokens import tokens
 from grader.html.visible import breakable, ticked, visible
 from grader.judge import Mistake
 from grader.notebook import read_notebook
-from grader.report import CellError, Outcome, Report, Stop
+from grader.report import CellError, MilestoneReport, Outcome, Report, Stop
 from milestones.figures import at_least, at_most
 from tests.grader.pages import (
     HOSTILE,
@@ -325,6 +329,33 @@ def test_the_same_reports_give_the_same_page(page: Page) -> None:
 
 
 # ---------------------------------------------------------------- what an instructor reads
+
+
+class ReadAnew(Sequence[Graded]):
+    """A class whose reports are made when they are looked at, as those on a disk are."""
+
+    def __init__(self, hand_ins: Sequence[Graded]) -> None:
+        self._hand_ins = hand_ins
+        self.read: list[ref[MilestoneReport]] = []
+
+    def __len__(self) -> int:
+        return len(self._hand_ins)
+
+    def __getitem__(self, number: Any) -> Any:
+        one = self._hand_ins[number]
+        report = replace(one.report)
+        self.read.append(ref(report))
+        return replace(one, report=report)
+
+
+def test_the_page_of_a_class_holds_no_report_while_it_is_written() -> None:
+    hand_ins = ReadAnew([*one_of_each(student="ann"), *one_of_each(student="bob")])
+    parts = html.class_page(hand_ins, split_id="s")
+    begun = next(parts)
+    gc.collect()
+    assert len(hand_ins.read) >= len(hand_ins)
+    assert [one() for one in hand_ins.read] == [None] * len(hand_ins.read)
+    assert begun + "".join(parts) == class_page(list(hand_ins), split_id="s")
 
 
 def test_the_class_page_names_what_needs_a_look_and_who_made_which_mistake() -> None:
