@@ -42,7 +42,14 @@ from grader.perform import Perform, perform
 from grader.places import Places
 from grader.receipts import Issuer, signing_key
 from grader.receipts import verify as verify_receipt
-from grader.report import EXIT_BROKEN, EXIT_FAILED, EXIT_PASSED, shown_points, with_bonus
+from grader.report import (
+    EXIT_BROKEN,
+    EXIT_FAILED,
+    EXIT_INTERRUPTED,
+    EXIT_PASSED,
+    shown_points,
+    with_bonus,
+)
 from grader.results import Results, fingerprint, write_whole
 from grader.split import Split, open_split, read_manifest, sha256_of
 from grader.surroundings import PACKAGES
@@ -138,9 +145,11 @@ def _told_what_is_kept(out: Path) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        if (out / "results").is_dir():
-            click.echo(f"\n{out}: what was graded is kept; the same command goes on.", err=True)
-        raise
+        if not (out / "results").is_dir():
+            raise
+        kept = f"in {out} what was graded is kept; the same command goes on from there"
+        click.echo(f"\ngrader: interrupted; {kept}", err=True)
+        sys.exit(EXIT_INTERRUPTED)
 
 
 def _recorder() -> Callable[..., None]:

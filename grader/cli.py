@@ -17,9 +17,7 @@ from grader import __version__
 from grader.errors import BadInputError
 from grader.options import OUT_DIR, milestone_argument
 from grader.paths import course_folder
-from grader.report import EXIT_BAD_INPUT, EXIT_BROKEN
-
-EXIT_INTERRUPTED = 130  # what a shell reports for a command that Ctrl-C ended
+from grader.report import EXIT_BAD_INPUT, EXIT_BROKEN, EXIT_INTERRUPTED
 
 # Commands that import much, imported when they are asked for: none waits for another's, and a
 # shell that completes a word waits for none.
@@ -119,7 +117,7 @@ def main() -> None:
         error.show()
         sys.exit(EXIT_BAD_INPUT)
     except (click.Abort, KeyboardInterrupt):
-        click.echo("\ngrader: interrupted; no report was written", err=True)
+        click.echo("\ngrader: interrupted; nothing was graded and no report written", err=True)
         sys.exit(EXIT_INTERRUPTED)
     except BadInputError as error:
         click.echo(f"grader: {error}", err=True)

@@ -158,6 +158,7 @@ class Report:
 
 
 EXIT_PASSED, EXIT_FAILED, EXIT_BAD_INPUT, EXIT_BROKEN = 0, 1, 2, 3
+EXIT_INTERRUPTED = 130  # what a shell reports for a command that Ctrl-C ended
 
 
 def exit_code(milestones: Sequence[MilestoneReport]) -> int:
