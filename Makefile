@@ -23,8 +23,9 @@ demo: setup
 	@rm -rf $(DEMO)-blank && mkdir $(DEMO)-blank && for m in milestones/m*_*/; do cp $$m/blank.ipynb $(DEMO)-blank/$$(basename $$m).ipynb; done
 	$(BIN)/grader check --split $(DEMO) --notebooks $(DEMO)-blank; test $$? -eq 1
 
+# A process for each core, and so a thread for each process.
 test: setup
-	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
 lint: setup
 	$(BIN)/ruff check .

@@ -19,7 +19,7 @@ from grader.errors import BadInputError
 from solutions.exam import building_beside
 from solutions.lesson import ROOT
 from solutions.render import blank_paths, solved_path
-from solutions.verify import COURSE_POINTS, leaks
+from solutions.verify import leaks
 
 KEPT = (
     "milestones",
@@ -176,14 +176,15 @@ def prove_release(folder: Path, slugs: Sequence[str] | None = None) -> list[str]
         for slug in slugs:
             shutil.copyfile(solved_path(slug), Path(temporary) / f"{slug}.ipynb")
         solved = _points(folder, Path(temporary), slugs)
+    points = sum(milestones.load(slug).points for slug in slugs)
     bonus = sum(milestones.load(slug).bonus for slug in slugs)
-    if (blank, solved) != (0, COURSE_POINTS + bonus):
+    if (blank, solved) != (0, points + bonus):
         raise BadInputError(
             f"{folder}: the blank notebooks earn {blank:g} and the solved ones {solved:g} there"
         )
     for clutter in list(folder.rglob("__pycache__")):
         shutil.rmtree(clutter)
-    earned = f"{COURSE_POINTS} and all {bonus:g} of the bonus"
+    earned = f"{points:g} and all {bonus:g} of the bonus"
     return [f"Proved there: blank notebooks earn 0 points, solved ones {earned}."]
 
 

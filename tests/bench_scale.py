@@ -31,14 +31,11 @@ import psutil
 import milestones
 from solutions.exam import named_mistakes
 from solutions.lesson import ROOT, notebook_text, solved_notebook, student_notebook
+from tests.few_trees import fit_few_trees
 from tests.grader.odd import NAMES, read_odd
 
 SEED = 7
 SAMPLE_S = 0.5
-FEW_TREES = (
-    "return lightgbm.LGBMRegressor(**settings",
-    'settings["n_estimators"] //= 20\n    return lightgbm.LGBMRegressor(**settings',
-)
 ODD_SLUG = "m2_kv_bytes"  # what the odd notebooks of the tests solve
 KINDS = (
     *("solved",) * 4, *("mistake",) * 5, *("blank",) * 6,
@@ -100,8 +97,7 @@ class Hands:
                     if cell.source.startswith((f"def {edit.function}(", f"{edit.function} =")):
                         cell.source = edit.apply(cell.source)
         if self._few_trees:
-            for cell in notebook.cells:
-                cell.source = cell.source.replace(*FEW_TREES)
+            fit_few_trees(notebook)
         first = {"raises": "\n1 / 0", "exits": "\nimport os\nos._exit(1)"}.get(kind, "")
         name = nbformat.v4.new_code_cell(f"student = {student!r}{first}", id="student")
         notebook.cells.insert(0, name)

@@ -17,7 +17,7 @@ from grader.errors import BadInputError
 from solutions import release, verify
 from solutions.lesson import ROOT
 from solutions.release import KEPT, main, make, refuse, tracked_files
-from tests.grader.fuzz import RUN_IN_THE_SUITE
+from tests.grader.fuzz import GRADED_IN_THE_SUITE
 
 TREES = {"milestones", "grader", "data", "notebooks", "docs"}
 
@@ -27,7 +27,7 @@ def released(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A release, with the command's own proof: blank notebooks earn 0 there, solved ones all."""
     folder = tmp_path_factory.mktemp("release") / "students"
     with pytest.MonkeyPatch.context() as patch:
-        some = partial(release.prove_release, slugs=RUN_IN_THE_SUITE)
+        some = partial(release.prove_release, slugs=GRADED_IN_THE_SUITE)
         patch.setattr(release, "prove_release", some)
         assert main([str(folder)]) == 0
     return folder

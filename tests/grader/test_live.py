@@ -20,7 +20,7 @@ from grader.notebook import read_notebook
 from grader.report import Outcome
 from grader.split import open_split
 from solutions.render import solved_path
-from tests.grader.fuzz import RUN_IN_THE_SUITE
+from tests.grader.fuzz import GRADED_IN_THE_SUITE
 from tests.grader.livenotebook import LiveNotebook
 
 RIGHT = (
@@ -41,7 +41,7 @@ def outcomes(notebook: LiveNotebook, named: str = "2") -> dict[str, Outcome]:
     return {check.name: check.outcome for check in notebook.check(named).report.checks}
 
 
-@pytest.mark.parametrize("slug", RUN_IN_THE_SUITE)
+@pytest.mark.parametrize("slug", GRADED_IN_THE_SUITE)
 def test_a_solved_notebook_that_is_live_passes_what_it_passes_in_a_room(
     slug: str, course: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -32,6 +32,8 @@ def kv_bytes_per_token(n_layers, n_kv_heads, head_dim, kv_bits):
 """
 FORGED = "answer = 1\nsys.modules['grader.ask'].pack = lambda *a:"
 TIGHT = Limits(cell_cpu_s=5, call_cpu_s=5, memory_bytes=2**30, output_bytes=20 * 2**20)
+# For what may hang in any way and is not asked in which.
+SOON = replace(TIGHT, cell_cpu_s=1, call_cpu_s=1, idle_s=2, wall_per_cpu=3)
 
 
 def run(
@@ -112,11 +114,12 @@ def test_what_is_left_in_all_is_told_as_the_bound_and_is_no_fault_of_ours(
     write_notebook: WriteNotebook, m2_split: Split, course: Path, host: Host
 ) -> None:
     cells = (RIGHT, "while True: pass", "while True: pass")
-    limits = replace(TIGHT, cell_cpu_s=1, total_cpu_s=1.5)
+    # A kernel that is started for it may take up to 1.5 s of them on a slow machine.
+    limits = replace(TIGHT, cell_cpu_s=2, total_cpu_s=3.5)
     report = run(write_notebook(*cells), m2_split, course, host, limits)
     assert [error.told for error in report.cells] == [
-        "was stopped after 1 CPU seconds",
-        "was stopped after 1.5 CPU seconds in all",
+        "was stopped after 2 CPU seconds",
+        "was stopped after 3.5 CPU seconds in all",
     ]
     # Of the little that is left here, starting the second process takes nothing.
     limits = replace(TIGHT, cell_cpu_s=1, total_cpu_s=1.2)
@@ -204,15 +207,17 @@ def test_an_endless_function_costs_its_own_checks_and_no_other(
     assert report.stop.why == stopped
 
 
-@pytest.mark.parametrize("total_cpu_s", [1.5, 4.0])
+@pytest.mark.parametrize("total_cpu_s", [3.5, 10.0])
 def test_the_others_are_asked_within_the_bounds_in_all(
     total_cpu_s: float, write_notebook: WriteNotebook, m2_split: Split, course: Path
 ) -> None:
-    burn = "import time\nend = time.process_time() + 1\nwhile time.process_time() < end: pass"
+    # Of 3.5 s a start takes up to 1.5 on a slow machine and the burning 2; of 10 s there is
+    # enough for both twice, and for the call that is stopped between.
+    burn = "import time\nend = time.process_time() + 2\nwhile time.process_time() < end: pass"
     limits = replace(TIGHT, call_cpu_s=1, total_cpu_s=total_cpu_s)
     report = run(write_notebook(burn, ENDLESS[0], ENDLESS[2]), m2_split, course, COLD, limits)
     passed = [check.name for check in report.checks if check.outcome is Outcome.PASSED]
-    assert passed == ([] if total_cpu_s < 2 else ["llama_3_8b_128k_gb"])
+    assert passed == ([] if total_cpu_s < 4 else ["llama_3_8b_128k_gb"])
     assert "`kv_bytes_for_runs` was answering" in hints(report)
     assert "in cell" not in hints(report)
 
@@ -332,12 +337,12 @@ def test_a_wrong_kind_of_answer_is_named(
     write_notebook: WriteNotebook,
     m2_split: Split,
     course: Path,
-    host: Host,
+    any_host: Host,
 ) -> None:
     if value == "exit()":
         value, reason = "exit(7)", "raised"
     cell = f"def kv_bytes_per_token(n_layers, n_kv_heads, head_dim, kv_bits):\n    return {value}"
-    report = run(write_notebook(cell), m2_split, course, host)
+    report = run(write_notebook(cell), m2_split, course, any_host)
     first = report.checks[0]
     assert first.outcome is Outcome.FAILED
     assert reason in first.hint
@@ -363,10 +368,10 @@ def test_a_wrong_kind_of_array_is_named(
     write_notebook: WriteNotebook,
     m2_split: Split,
     course: Path,
-    host: Host,
+    any_host: Host,
 ) -> None:
     cell = f"def kv_bytes_for_runs(runs):\n    return {value}"
-    report = run(write_notebook(cell), m2_split, course, host)
+    report = run(write_notebook(cell), m2_split, course, any_host)
     check = next(check for check in report.checks if check.name == "every_run")
     assert check.outcome is Outcome.FAILED
     assert reason in check.hint
@@ -469,7 +474,7 @@ def test_redefined_builtins_and_libraries_break_only_the_notebook_that_did_it(
     vandalism: str, write_notebook: WriteNotebook, m2_split: Split, course: Path, host: Host
 ) -> None:
     wrong = "def kv_bytes_per_token(**shape):\n    return 1"
-    report = run(write_notebook(vandalism, wrong), m2_split, course, host)
+    report = run(write_notebook(vandalism, wrong), m2_split, course, host, SOON)
     assert {check.outcome for check in report.checks} <= {Outcome.FAILED, Outcome.SKIPPED}
     assert report.points == 0
 
