@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -58,28 +58,26 @@ def open_before(folder: Path) -> Before:
     return Before(folder)
 
 
-def changes(graded: Sequence[Graded], before: Before) -> list[tuple[str, ...]]:
-    """Return a row for every hand-in whose points or outcomes are not what they were.
+def changes(graded: Iterable[Graded], before: Before) -> Iterator[tuple[str, ...]]:
+    """Yield a row for every hand-in whose points or outcomes are not what they were.
 
     A lab that is handed in only now or no more is a row too, of nobody who is new.
 
     Raises:
         BadInputError: an earlier report cannot be read.
     """
-    rows = []
     for student, group in groupby(graded, lambda one: one.hand_in.student):
         theirs = tuple(group)
         for one in theirs:
             old = before.of(student, one.hand_in.slug)
             if old is not None:
-                rows += _changed(one, old)
+                yield from _changed(one, old)
             elif one.hand_in.slug in milestones.BONUS_SLUGS and before.knows(student):
-                rows.append(_row(one.hand_in, 0.0, one.report.main[0], "handed in now"))
+                yield _row(one.hand_in, 0.0, one.report.main[0], "handed in now")
         for slug in milestones.BONUS_SLUGS:
             old = before.of(student, slug)
             if old is not None and all(one.hand_in.slug != slug for one in theirs):
-                rows.append(_row(HandIn(student, slug), _main(old), 0.0, "handed in no more"))
-    return rows
+                yield _row(HandIn(student, slug), _main(old), 0.0, "handed in no more")
 
 
 def _changed(one: Graded, old: Mapping[str, Any]) -> list[tuple[str, ...]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -36,7 +37,7 @@ from grader.handins import HandIn, find_hand_ins
 from grader.host import Start
 from grader.hosts import IN_ROOMS, walled_host, walled_or_trusted_host
 from grader.limits import Limits
-from grader.outputs import make_ready, refuse_inputs, table, unnamed, write_class
+from grader.outputs import make_ready, refuse_inputs, table_lines, unnamed, write_class
 from grader.paths import course_folder
 from grader.perform import Perform, perform
 from grader.places import Places
@@ -100,43 +101,43 @@ def class_command(
     read_manifest(data, skip=("public_split",))
     split = open_split(split_folder)
     refuse_inputs(out, {"the split": split_folder, "the hand-ins": submissions, "the data": data})
-    hand_ins = find_hand_ins(submissions, milestones.SLUGS, milestones.BONUS_SLUGS)
-    before = None if compare is None else open_before(compare)
-    if workers and scheduler:
-        raise click.UsageError("--workers is for this machine, --scheduler for a cluster")
-    with _told_what_is_kept(out), ExitStack() as stack:
-        # What is needed at the end is imported while the warm process does its own imports.
-        recorder = stack.enter_context(ThreadPoolExecutor(1)).submit(_recorder)
-        team = stack.enter_context(_team(split, data, scheduler, trust_submissions))
-        record = recorder.result()
-        click.echo(team.said, err=True)
-        refuse_to_show((split_folder, submissions, out, PACKAGES / "solutions"), team.shown)
-        make_ready(out)
-        issuer = Issuer(
-            signing_key(key or out / "signing.key"), split.split_id,
-            sha256_of(split.folder / "MANIFEST.json"), team.walled,
-        )  # fmt: skip
-        results = Results(out / "results", _made_with(split, data, team))
-        tables = {slug: reader(_places(split, data, slug, None)) for slug in team.perform}
-        course = Course(split, team.perform, results, team.bait, tables)
-        told = stack.enter_context(_progress(len(hand_ins)))
-        graded = grade_class(hand_ins, course, workers or team.size, told, team.cancelled)
     with _told_what_is_kept(out):
+        hand_ins = find_hand_ins(submissions, milestones.SLUGS, milestones.BONUS_SLUGS)
+        before = None if compare is None else open_before(compare)
+        if workers and scheduler:
+            raise click.UsageError("--workers is for this machine, --scheduler for a cluster")
+        with ExitStack() as stack:
+            # What is needed at the end is imported while the warm process does its own imports.
+            recorder = stack.enter_context(ThreadPoolExecutor(1)).submit(_recorder)
+            team = stack.enter_context(_team(split, data, scheduler, trust_submissions))
+            record = recorder.result()
+            click.echo(team.said, err=True)
+            refuse_to_show((split_folder, submissions, out, PACKAGES / "solutions"), team.shown)
+            make_ready(out)
+            issuer = Issuer(
+                signing_key(key or out / "signing.key"), split.split_id,
+                sha256_of(split.folder / "MANIFEST.json"), team.walled,
+            )  # fmt: skip
+            results = Results(out / "results", _made_with(split, data, team))
+            tables = {slug: reader(_places(split, data, slug, None)) for slug in team.perform}
+            course = Course(split, team.perform, results, team.bait, tables)
+            told = stack.enter_context(_progress(len(hand_ins)))
+            graded = grade_class(hand_ins, course, workers or team.size, told, team.cancelled)
         if before is not None:  # read before anything is written: it may be the same folder
             _tell_changes(graded, hand_ins, before, out)
         write_class(graded, split, issuer, out)
         book = gradebook or out / "gradebook.sqlite"
         record(book, graded, split_id=split.split_id, walled=issuer.walled)
-    reasons = graded.reasons()
-    for reason in Reason:
-        click.echo(f"{reasons[reason]:8,} {reason}")
-    if lost := unnamed(hand_ins):
-        click.echo(
-            f"{len(lost):,} students handed in notebooks that bear no milestone's name, not "
-            f"graded: {', '.join(list(lost)[:9])}; see {out}/notes.csv"
-        )
-    click.echo(str(out / "grades.csv"))
-    sys.exit(EXIT_BROKEN if reasons[Reason.BROKEN] else EXIT_PASSED)
+        reasons = graded.reasons()
+        for reason in Reason:
+            click.echo(f"{reasons[reason]:8,} {reason}")
+        if lost := unnamed(hand_ins):
+            click.echo(
+                f"{len(lost):,} students handed in notebooks that bear no milestone's name, not "
+                f"graded: {', '.join(list(lost)[:9])}; see {out}/notes.csv"
+            )
+        click.echo(str(out / "grades.csv"))
+        sys.exit(EXIT_BROKEN if reasons[Reason.BROKEN] else EXIT_PASSED)
 
 
 @contextmanager
@@ -172,10 +173,16 @@ def _recorder() -> Callable[..., None]:
 def _tell_changes(
     graded: Sequence[Graded], hand_ins: Sequence[HandIn], before: Before, out: Path
 ) -> None:
-    rows = changes(graded, before)
-    write_whole(out / "changes.csv", table(HEADER, rows, numbers={"change"}))
-    students = {row[0] for row in rows}
-    click.echo(f"{len(rows):,} hand-ins of {len(students):,} students changed: {out}/changes.csv")
+    of_student: Counter[str] = Counter()
+
+    def counted() -> Iterator[tuple[str, ...]]:
+        for row in changes(graded, before):
+            of_student[row[0]] += 1
+            yield row
+
+    write_whole(out / "changes.csv", table_lines(HEADER, counted(), numbers={"change"}))
+    told = f"{of_student.total():,} hand-ins of {len(of_student):,} students changed"
+    click.echo(f"{told}: {out}/changes.csv")
     if left := gone(hand_ins, before):
         click.echo(f"{len(left):,} students are in {before.folder} alone: {', '.join(left[:9])}")
 

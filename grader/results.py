@@ -7,6 +7,7 @@ moment, or meets a full disk, goes on where it was.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -92,12 +93,17 @@ def write_whole(path: Path, text: str | Iterable[str], *, sync: bool = False) ->
             with path.open("w", encoding="utf-8", newline="\n") as stream:
                 stream.writelines(parts)
             return
-        with unfinished.open("w", encoding="utf-8", newline="\n") as stream:
-            stream.writelines(parts)
-            if sync:
-                stream.flush()
-                os.fsync(stream.fileno())
-        unfinished.replace(path)
+        try:
+            with unfinished.open("w", encoding="utf-8", newline="\n") as stream:
+                stream.writelines(parts)
+                if sync:
+                    stream.flush()
+                    os.fsync(stream.fileno())
+            unfinished.replace(path)
+        except BaseException:  # whoever makes the parts may stop too
+            with contextlib.suppress(OSError):
+                unfinished.unlink()
+            raise
     except OSError as error:
         raise BadInputError(
             f"{path}: cannot be written: {error.strerror}; nothing that was graded is lost: make "

@@ -1,8 +1,9 @@
 """A database for what one command need not keep in memory: without a name, and gone with it.
 
-SQLite makes a file for an empty name, in SQLITE_TMPDIR or TMPDIR where set, else in /var/tmp, and
-removes its name as it opens it (https://sqlite.org/tempfiles.html, "Temporary File Storage
-Locations"): nothing is left, however the process ends. Up to 2 MB of it stay in memory.
+SQLite makes a file for an empty name, in SQLITE_TMPDIR or TMPDIR where one names a folder that can
+be written to, else in /var/tmp, and removes its name as it opens it
+(https://sqlite.org/tempfiles.html, "Temporary File Storage Locations"): nothing is left, however
+the process ends. Up to 2 MB of it stay in memory.
 """
 
 from __future__ import annotations
@@ -56,8 +57,9 @@ class Scratch:
                     raise  # a fault of ours
                 self._fault = (
                     f"temporary files cannot be written ({error}); nothing that was graded is "
-                    "lost: make room where SQLite puts them (SQLITE_TMPDIR or TMPDIR where set, "
-                    "else /var/tmp) and start the same command again"
+                    "lost: make room where SQLite puts them (the folder that SQLITE_TMPDIR or "
+                    "TMPDIR names where it can be written to, else /var/tmp) and start the same "
+                    "command again"
                 )
                 raise BadInputError(self._fault) from None
 

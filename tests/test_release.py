@@ -24,7 +24,10 @@ TREES = {"milestones", "grader", "data", "notebooks", "docs"}
 
 @pytest.fixture(scope="module")
 def released(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A release, with the command's own proof: blank notebooks earn 0 there, solved ones all."""
+    """A release, with the command's own proof: blank notebooks earn 0 there, solved ones all.
+
+    In the suite of some milestones alone.
+    """
     folder = tmp_path_factory.mktemp("release") / "students"
     with pytest.MonkeyPatch.context() as patch:
         some = partial(release.prove_release, slugs=GRADED_IN_THE_SUITE)

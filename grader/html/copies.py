@@ -4,9 +4,9 @@ Of each notebook the tokens of its code are compared, without what every student
 blank notebook and the code of the handout), without comments and layout, and with every name but
 Python's own taken for the same one, so that renaming hides nothing. Runs of tokens are hashed to a
 MinHash, and only notebooks that fall together in a locality-sensitive hash are compared, so the
-work grows with the hand-ins and not with their pairs. Of those alike beyond number, later ones are
-looked for among the first. What is kept of each lies on disk: MinHashLSH of the same library takes
-10 KB of memory for one.
+work grows with the hand-ins and not with their pairs. Each is compared with those that share most
+of that hash with it, and not with more than a few dozen. What is kept of each lies on disk:
+MinHashLSH of the same library takes 10 KB of memory for one.
 """
 
 from __future__ import annotations
@@ -167,9 +167,15 @@ class _Groups:
 
 
 def _sharing(database: Connection, bands: Sequence[int]) -> list[int]:
-    """Return the works that share a band with one of these, in the order they were added."""
+    """Return the works that share bands with one that has these: who shares most comes first.
+
+    The more bands two share, the more alike they are; of as many, the first that was added leads.
+    """
     marks = ", ".join("?" * len(bands))
-    query = f"SELECT DISTINCT number FROM bands WHERE hash IN ({marks}) ORDER BY number"
+    query = f"""
+        SELECT number FROM bands WHERE hash IN ({marks})
+        GROUP BY number ORDER BY count(*) DESC, number
+    """
     return [number for (number,) in database.execute(query, bands)]
 
 

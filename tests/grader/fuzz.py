@@ -41,9 +41,9 @@ RUN_IN_THE_SUITE = milestones.all_slugs() if LONG else (*milestones.SLUGS, "x3_l
 GRADED_IN_THE_SUITE = (
     milestones.all_slugs()
     if LONG
-    else ("m1_profile_runs", "m4_cache_equivalence", "m7_planner", "x3_latent_attention")
+    else ("m2_kv_bytes", "m5_roofline", "m7_planner", "x3_latent_attention")
 )
-"""Of them, whose the suite also grades elsewhere: of tables, arrays, plans, and a lab's model."""
+"""Of them, whose the suite also grades elsewhere: one with a bonus, one run twice, plans, a lab."""
 MARK = "SMUGGLED"  # in every text of an answer: a report on a hidden split that holds it quotes
 MARKED_NUMBER = 987654321987654321
 ENDLESS = 2**MAX_INT_BITS - 1  # the largest whole number that an answer may be

@@ -496,7 +496,7 @@ def test_a_lab_that_changed_came_or_went_is_told_with_its_bonus(tmp_path: Path) 
         report = as_json(Report(SPLIT, False, (one.report,)))
         report_path(tmp_path, "ann", one.hand_in.slug).write_text(report, encoding="utf-8")
     now = [handed_in("ann"), lab(came, 1.0), lab(stays, 2.0), lab(came, 2.0, "a new one")]
-    assert changes(now, Before(tmp_path)) == [
+    assert list(changes(now, Before(tmp_path))) == [
         ("ann", came, "0", "1", "+1", "handed in now"),
         ("ann", stays, "1", "2", "+1", ""),
         ("ann", went, "2", "0", "-2", "handed in no more"),

@@ -7,7 +7,11 @@ import json
 import shutil
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +20,7 @@ from click.testing import CliRunner
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 import milestones
+from grader import class_cli
 from grader.changes import changes, gone, open_before
 from grader.class_cli import class_command
 from grader.classroom import Graded, Reason
@@ -23,7 +28,7 @@ from grader.errors import BadInputError
 from grader.handins import HandIn, file_stem
 from grader.outputs import make_ready, refuse_inputs, write_class
 from grader.receipts import Issuer, canonical, signing_key, verify
-from grader.report import CheckReport, MilestoneReport, Outcome
+from grader.report import EXIT_INTERRUPTED, CheckReport, MilestoneReport, Outcome
 from grader.split import Split
 
 M2 = "m2_kv_bytes"
@@ -228,13 +233,34 @@ def test_verify_tells_a_notebook_that_was_not_the_one_graded(out: Path, tmp_path
     assert "is not the notebook that was graded" in other.stdout
 
 
+# ---------------------------------------------------------------- interrupts
+
+
+@pytest.mark.parametrize("where", ["find_hand_ins", "grade_class", "write_class", "unnamed"])
+def test_whenever_a_class_is_interrupted_it_says_that_what_was_graded_is_kept(
+    where: str, out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_args: Any) -> None:
+        raise KeyboardInterrupt
+
+    team = class_cli.Team({}, 1, "", True, (), None, threading.Event())
+    monkeypatch.setattr(class_cli, "_team", lambda *_args: nullcontext(team))
+    monkeypatch.setattr(class_cli, "find_hand_ins", lambda *_args: [])
+    monkeypatch.setattr(class_cli, where, interrupted)
+    (out / "results").mkdir()
+    args = [str(tmp_path / "in"), "--split", str(SPLIT.folder), "--out", str(out)]
+    ran = CliRunner().invoke(class_command, args)
+    assert ran.exit_code == EXIT_INTERRUPTED
+    assert f"in {out} what was graded is kept; the same command goes on from there" in ran.stderr
+
+
 # ---------------------------------------------------------------- changes
 
 
 def test_a_second_grading_says_who_changed_and_by_how_much(out: Path) -> None:
     before = open_before(out)
     now = [graded("Łukasz /x", Outcome.FAILED), graded("ann"), graded("new")]
-    assert changes(now, before) == [
+    assert list(changes(now, before)) == [
         ("Łukasz /x", M2, "2", "0", "-2", "known_shapes: PASSED -> FAILED")
     ]
     there = [one.hand_in for one in now]
@@ -245,7 +271,7 @@ def test_a_second_grading_says_who_changed_and_by_how_much(out: Path) -> None:
 def test_another_notebook_is_a_change_and_a_broken_grade_is_no_number(out: Path) -> None:
     before = open_before(out)
     now = [graded("ann", notebook="bb"), graded("Łukasz /x", Outcome.BROKEN)]
-    assert changes(now, before) == [
+    assert list(changes(now, before)) == [
         ("ann", M2, "2", "2", "+0", "another notebook"),
         ("Łukasz /x", M2, "2", "", "", "known_shapes: PASSED -> BROKEN"),
     ]
@@ -257,6 +283,18 @@ def test_a_check_that_was_not_there_is_named(out: Path) -> None:
     now = replace(one, report=replace(one.report, checks=(*one.report.checks, more)))
     ((*_, what),) = changes([now], open_before(out))
     assert what == "new_check: not there -> PASSED"
+
+
+def test_rows_of_changes_come_as_hand_ins_do(out: Path) -> None:
+    before = open_before(out)
+
+    def one_by_one() -> Iterator[Graded]:
+        yield graded("ann", notebook="bb")
+        yield graded("Łukasz /x", Outcome.FAILED)
+        pytest.fail("a class of thousands would be in memory")
+
+    ((student, *_),) = islice(changes(one_by_one(), before), 1)
+    assert student == "ann"
 
 
 def test_a_folder_without_grades_cannot_be_compared_with(tmp_path: Path) -> None:

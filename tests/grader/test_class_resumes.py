@@ -347,6 +347,23 @@ def test_what_is_no_file_is_written_to_and_never_replaced(tmp_path: Path) -> Non
         write_whole(tmp_path / "folder", "told")
 
 
+@pytest.mark.parametrize("end", [BadInputError("no room for temporary files"), KeyboardInterrupt])
+def test_a_file_whose_parts_end_half_way_is_as_it_was(
+    end: BaseException | type[BaseException], tmp_path: Path
+) -> None:
+    def parts() -> Iterator[str]:
+        yield "half"
+        raise end
+
+    path = tmp_path / "class.html"
+    write_whole(path, "whole")
+    with pytest.raises((BadInputError, KeyboardInterrupt)):
+        write_whole(path, parts())
+    assert [(left.name, left.read_text()) for left in tmp_path.iterdir()] == [
+        ("class.html", "whole")
+    ]
+
+
 def test_an_unwritable_folder_is_told(tmp_path: Path) -> None:
     kept = Results(tmp_path / "results", {})
     shutil.rmtree(tmp_path / "results")

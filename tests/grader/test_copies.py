@@ -243,6 +243,29 @@ def test_a_work_is_compared_with_so_many_and_no_more(
     assert counted["compared"] <= 3 * n
 
 
+def test_twins_are_found_among_many_that_are_half_alike() -> None:
+    # Compared with those that came first, a late one never meets its twin.
+    lookalikes = {f"s{i:03}": grown(1_000 + i, 12) for i in range(100)}
+    first, second = list(lookalikes.values())[:2]
+    alike = copies._jaccard(own_runs(M4, first), own_runs(M4, second))
+    assert 0.5 < alike < copies.ALIKE - 0.1
+    (twin,) = (cell.source for cell in grown(9_999, 12).cells)
+    twins = {"y": notebook(twin), "z": notebook(twin + "\n    a = 1")}
+    assert groups(**lookalikes, **twins) == [("y", "z")]
+
+
+def test_those_who_copied_a_late_member_of_a_large_group_belong_to_it() -> None:
+    # What is copied with changes from one of them is too unlike the others to be tied to them.
+    near = {f"s{i:03}": grown(2_000 + i, 3) for i in range(80)}
+    (late,) = (cell.source for cell in near["s075"].cells)
+    kept = "\n".join(["def own():", *late.splitlines()[7:]])
+    copied = {
+        f"t{i:02}": notebook(kept + "\n" + written(3_000 + i, 5).partition("\n")[2])
+        for i in range(20)
+    }
+    assert groups(**near, **copied) == [(*near, *copied)]
+
+
 def test_words_are_names_numbers_signs_and_one_sign_for_any_text() -> None:
     code = "x = f'a b' + r\"c\" # d\ny = '''e\n#f''' * 1.5e-3"
     text = words("''")[0]

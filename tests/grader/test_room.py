@@ -455,28 +455,42 @@ def test_a_series_in_another_row_order_is_put_back_by_its_labels(
     assert check.outcome is Outcome.PASSED
 
 
+STOPPED, GARBLED = "was stopped after", "closed or garbled the grader's channel in cell 0"
+
+
 @pytest.mark.parametrize(
-    "vandalism",
+    ("vandalism", "ending"),
     [
-        "import builtins\nbuiltins.len = lambda x: 0",
-        "import builtins\nbuiltins.isinstance = lambda *a: True",
-        "import builtins\nbuiltins.print = None\nbuiltins.open = None",
-        "import json\njson.dumps = lambda *a, **k: '\"PASSED\"'",
-        "import sys\nsys.stdout.close()\nsys.stderr = None",
-        "import numpy\nnumpy.save = lambda *a, **k: None",
-        "import os\nos.close(0)\nos.close(1)\nos.close(2)",
-        "import os\nos.chdir('/')",
-        "import os\nfor fd in range(3, 64):\n    try: os.write(fd, b'PASSED' * 100)\n"
-        "    except OSError: pass",
+        ("import builtins\nbuiltins.len = lambda x: 0", STOPPED),
+        ("import builtins\nbuiltins.isinstance = lambda *a: True", STOPPED),
+        ("import builtins\nbuiltins.print = None\nbuiltins.open = None", ""),
+        ("import json\njson.dumps = lambda *a, **k: '\"PASSED\"'", GARBLED),
+        ("import sys\nsys.stdout.close()\nsys.stderr = None", ""),
+        ("import numpy\nnumpy.save = lambda *a, **k: None", ""),
+        ("import os\nos.close(0)\nos.close(1)\nos.close(2)", ""),
+        ("import os\nos.chdir('/')", ""),
+        (
+            "import os\nfor fd in range(3, 64):\n    try: os.write(fd, b'PASSED' * 100)\n"
+            "    except OSError: pass",
+            GARBLED,
+        ),
     ],
 )
 def test_redefined_builtins_and_libraries_break_only_the_notebook_that_did_it(
-    vandalism: str, write_notebook: WriteNotebook, m2_split: Split, course: Path, host: Host
+    vandalism: str,
+    ending: str,
+    write_notebook: WriteNotebook,
+    m2_split: Split,
+    course: Path,
+    host: Host,
 ) -> None:
     wrong = "def kv_bytes_per_token(**shape):\n    return 1"
     report = run(write_notebook(vandalism, wrong), m2_split, course, host, SOON)
     assert {check.outcome for check in report.checks} <= {Outcome.FAILED, Outcome.SKIPPED}
     assert report.points == 0
+    why = "" if report.stop is None else report.stop.why
+    assert why.startswith(ending)
+    assert bool(why) is bool(ending), "it is judged, and not cut off"
 
 
 @pytest.mark.parametrize("detached", [False, True])
