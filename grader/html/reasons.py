@@ -32,7 +32,7 @@ REASONS = {
         "cell or the function that passed it, as long as the bounds in all allowed.",
     ),
     Reason.ENDED: Told(
-        "ended early", "□", "failed",
+        "ended early", "◆", "failed",
         "The notebook ended its own process before it was asked everything. What it had answered "
         "by then was judged; the rest counts as not answered.",
     ),

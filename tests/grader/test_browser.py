@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,23 @@ import pytest
 from axe_playwright_python.base import AXE_SCRIPT
 from playwright.sync_api import Browser, BrowserContext, Page
 
-from tests.grader.pages import HOSTILE, PLAIN, RUN, capacity, feedback, overview
+from grader.classroom import Reason
+from grader.html import feedback_page
+from grader.report import Outcome
+from tests.grader.pages import (
+    HOSTILE,
+    M1,
+    M2,
+    M3,
+    PLAIN,
+    RUN,
+    capacity,
+    check,
+    feedback,
+    graded,
+    overview,
+    report,
+)
 
 PAGES = {"feedback": feedback, "class": overview, "capacity": capacity}
 PHONE, DESK = {"width": 360, "height": 740}, {"width": 1_280, "height": 900}
@@ -104,6 +121,19 @@ def test_a_page_never_scrolls_sideways(
         assert page.evaluate(STICKS_OUT) == []
         assert page.evaluate(CUT_OFF) == []
         page.evaluate(READABLE)
+
+
+def test_a_bonus_beside_the_longest_ending_fits_on_a_phone(opened: Any) -> None:
+    core = replace(check(Outcome.FAILED), points_max=12.5)
+    rung = replace(check(Outcome.FAILED, name="second"), points_max=12.5, bonus=True)
+    found = [graded("ann", report(M1, core))]
+    for slug, reason in ((M2, Reason.UNREADABLE), (M3, Reason.ENDED)):
+        whole = replace(report(slug, core, rung), unreadable="It is a page.")
+        found.append(graded("ann", whole, reason))
+    page = opened(feedback_page("ann", found, {}, split_id="s", public=False), viewport=PHONE).page
+    assert page.locator(".summary .badge").count() == 2
+    assert "0 of 12.5 bonus" in page.locator(".summary").inner_text()
+    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
 
 
 @pytest.mark.parametrize("kind", sorted(PAGES))
