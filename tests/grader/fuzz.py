@@ -32,7 +32,7 @@ Case = TypeVar("Case")
 
 
 def in_the_suite(cases: Sequence[Case], one_in: int = 3) -> Sequence[Case]:
-    """Return one case of so many, for tests that start a kernel for each; all in a long run."""
+    """Return one case of so many, for tests that are dear; all in a long run."""
     return cases if LONG else cases[::one_in]
 
 

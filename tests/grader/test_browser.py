@@ -14,6 +14,7 @@ from playwright.sync_api import Browser, BrowserContext, Page
 from grader.classroom import Reason
 from grader.html import feedback_page
 from grader.report import Outcome
+from tests.grader.fuzz import in_the_suite
 from tests.grader.pages import (
     HOSTILE,
     M1,
@@ -138,7 +139,9 @@ def test_a_bonus_beside_the_longest_ending_fits_on_a_phone(opened: Any) -> None:
 
 @pytest.mark.parametrize("kind", sorted(PAGES))
 @pytest.mark.parametrize(
-    ("viewport", "scheme"), [(PHONE, "light"), (DESK, "dark")], ids=["phone", "desk"]
+    ("viewport", "scheme"),
+    in_the_suite([(PHONE, "light"), (PHONE, "dark"), (DESK, "light"), (DESK, "dark")]),
+    ids=lambda value: value if isinstance(value, str) else f"{value['width']}",
 )
 def test_an_accessibility_checker_finds_nothing(
     kind: str, scheme: str, viewport: dict[str, int], opened: Any

@@ -328,7 +328,9 @@ def test_a_screen_reader_hears_the_plan_its_limit_and_the_pictures(show: Any) ->
         (24, "dark", DESK),
         (NONE, "dark", PHONE),
         (RAISES, "light", DESK),
-        (-1, "dark", PHONE),
+        (RAISES, "dark", PHONE),
+        (-1, "light", PHONE),
+        (-1, "dark", DESK),
     ],
     ids=lambda value: str(value) if not isinstance(value, dict) else f"{value['width']}",
 )
